@@ -1,0 +1,57 @@
+/* The table of CPU kernels. Each body (portable, avx2, avx512) is the same C
+ * compiled for another instruction set; "portable" is the oracle of the others. */
+#ifndef PYBFV_CPU_KERNELS_H
+#define PYBFV_CPU_KERNELS_H
+
+#include "../ring.h"
+
+/* Every function works on `width` consecutive words of one plane, mod one prime.
+ * In, Out: residues < p. Alias: out may be a or b, else no overlap. */
+struct cpu_kernels {
+    const char *name;
+
+    /* One residue polynomial of n words in place (dpu/core/ntt.h). */
+    void (*ntt_forward)(uint32_t *x, uint32_t n, const struct bfv_prime *prime);
+    void (*ntt_inverse)(uint32_t *x, uint32_t n, const struct bfv_prime *prime);
+
+    void (*add)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p);
+    void (*sub)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p);
+    void (*neg)(uint32_t *out, const uint32_t *a, size_t width, uint32_t p);
+    void (*mul)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
+                const struct zq_mod *mod);
+    void (*mul_scalar)(uint32_t *out, const uint32_t *a, uint32_t s, size_t width, uint32_t p);
+    /* out0 = a0 b0, out1 = a0 b1 + a1 b0, out2 = a1 b1. Alias: none with the outputs. */
+    void (*tensor)(uint32_t *const out[3], const uint32_t *const a[2], const uint32_t *const b[2],
+                   size_t width, const struct zq_mod *mod);
+    /* In: any int64_t. */
+    void (*from_int64)(uint32_t *out, const int64_t *values, size_t width, const struct zq_mod *mod);
+
+    /* Whether all words are < p. In: any words. copy_check also copies them, in any case. */
+    bool (*check)(const uint32_t *x, size_t width, uint32_t p);
+    bool (*copy_check)(uint32_t *out, const uint32_t *x, size_t width, uint32_t p);
+
+    /* Accumulation over `count` terms, `stride` words apart; width <= ACC_BLOCK.
+     * acc_sum: state += sum x. acc_mul: state[0..2] += the tensors of (a0, a1) and
+     * (b0, b1). acc_square: the same for b = a. */
+    void (*acc_sum)(uint32_t *state, const uint32_t *x, size_t stride, uint64_t count, size_t width,
+                    const struct bfv_prime *prime);
+    void (*acc_mul)(uint32_t *const state[3], const uint32_t *const a[2], const uint32_t *const b[2],
+                    size_t stride, uint64_t count, size_t width, const struct bfv_prime *prime);
+    void (*acc_square)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                       uint64_t count, size_t width, const struct bfv_prime *prime);
+};
+
+/* The most words of a plane that one call accumulates: long runs of memory, and
+ * accumulators (3 x 8 bytes a word) that stay in the second-level cache. Measured. */
+enum { ACC_BLOCK = 2048 };
+
+extern const struct cpu_kernels cpu_portable;
+#if defined(__x86_64__)
+extern const struct cpu_kernels cpu_avx2;
+extern const struct cpu_kernels cpu_avx512;
+#endif
+
+/* The bodies that this CPU can run, best first; NULL beyond the last. */
+const struct cpu_kernels *cpu_body(uint32_t index);
+
+#endif

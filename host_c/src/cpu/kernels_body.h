@@ -1,0 +1,282 @@
+/* The CPU kernels, written once. A body's file defines BODY_NAME and BODY_TABLE,
+ * includes this and is compiled for its instruction set. The loops are plain C
+ * in the shape that gcc and clang vectorise. */
+#include <string.h>
+
+#include "../../../dpu/core/ntt.h"
+#include "kernels.h"
+
+static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *prime)
+{
+    ntt_forward(x, n, prime->forward, prime->forward_shoup, prime->p);
+}
+
+static void body_ntt_inverse(uint32_t *x, uint32_t n, const struct bfv_prime *prime)
+{
+    ntt_inverse(x, n, prime->inverse, prime->inverse_shoup, prime->p);
+}
+
+static void body_add(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p)
+{
+    for (size_t c = 0; c < width; c++) {
+        out[c] = zq_add(a[c], b[c], p);
+    }
+}
+
+static void body_sub(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p)
+{
+    for (size_t c = 0; c < width; c++) {
+        out[c] = zq_sub(a[c], b[c], p);
+    }
+}
+
+static void body_neg(uint32_t *out, const uint32_t *a, size_t width, uint32_t p)
+{
+    for (size_t c = 0; c < width; c++) {
+        out[c] = zq_neg(a[c], p);
+    }
+}
+
+static void body_mul(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
+                     const struct zq_mod *mod)
+{
+    const struct zq_mod m = *mod; /* a copy: no store to out can change it */
+    for (size_t c = 0; c < width; c++) {
+        out[c] = zq_mul(a[c], b[c], &m);
+    }
+}
+
+static void body_mul_scalar(uint32_t *out, const uint32_t *a, uint32_t s, size_t width, uint32_t p)
+{
+    const uint32_t s_shoup = zq_shoup(s, p);
+    for (size_t c = 0; c < width; c++) {
+        ZQ_ASSERT(a[c] < p);
+        out[c] = zq_mul_shoup(a[c], s, s_shoup, p);
+    }
+}
+
+static void body_tensor(uint32_t *const out[3], const uint32_t *const a[2],
+                        const uint32_t *const b[2], size_t width, const struct zq_mod *mod)
+{
+    const struct zq_mod m = *mod;
+    uint32_t *restrict out0 = out[0], *restrict out1 = out[1], *restrict out2 = out[2];
+    const uint32_t *a0 = a[0], *a1 = a[1], *b0 = b[0], *b1 = b[1];
+    for (size_t c = 0; c < width; c++) {
+        out0[c] = zq_mul(a0[c], b0[c], &m);
+        out1[c] = zq_add(zq_mul(a0[c], b1[c], &m), zq_mul(a1[c], b0[c], &m), m.p);
+        out2[c] = zq_mul(a1[c], b1[c], &m);
+    }
+}
+
+static void body_from_int64(uint32_t *out, const int64_t *values, size_t width,
+                            const struct zq_mod *mod)
+{
+    const struct zq_mod m = *mod;
+    /* Two's complement reads v < 0 as v + 2^64: take 2^64 mod p off again. */
+    const uint32_t r64 = zq_mul(m.r32, m.r32, &m);
+    for (size_t c = 0; c < width; c++) {
+        const uint64_t v = (uint64_t)values[c];
+        const uint32_t mask = 0 - (uint32_t)(v >> 63);
+        out[c] = zq_sub(zq_reduce64(v, &m), r64 & mask, m.p);
+    }
+}
+
+static bool body_check(const uint32_t *x, size_t width, uint32_t p)
+{
+    uint32_t greatest = 0;
+    for (size_t c = 0; c < width; c++) {
+        greatest = x[c] > greatest ? x[c] : greatest;
+    }
+    return greatest < p;
+}
+
+static bool body_copy_check(uint32_t *restrict out, const uint32_t *restrict x, size_t width,
+                            uint32_t p)
+{
+    uint32_t greatest = 0;
+    for (size_t c = 0; c < width; c++) {
+        greatest = x[c] > greatest ? x[c] : greatest;
+        out[c] = x[c];
+    }
+    return greatest < p;
+}
+
+/* state += wide mod p, and wide = 0. In: any wide words. */
+static inline void settle(uint32_t *restrict state, uint64_t *restrict wide, size_t width,
+                          const struct zq_mod *mod)
+{
+    const struct zq_mod m = *mod;
+    for (size_t c = 0; c < width; c++) {
+        state[c] = zq_add(state[c], zq_reduce64(wide[c], &m), m.p);
+        wide[c] = 0;
+    }
+}
+
+/* As settle, with twice the sum. */
+static inline void settle_twice(uint32_t *restrict state, uint64_t *restrict wide, size_t width,
+                                const struct zq_mod *mod)
+{
+    const struct zq_mod m = *mod;
+    for (size_t c = 0; c < width; c++) {
+        const uint32_t once = zq_reduce64(wide[c], &m);
+        state[c] = zq_add(state[c], zq_add(once, once, m.p), m.p);
+        wide[c] = 0;
+    }
+}
+
+/* The accumulating loops below add four terms (two for the tensor) in one pass over a
+ * block: the 64-bit accumulators then move through the cache once for all of
+ * them, and several streams keep the memory busy. */
+
+/* wide += x0 + x1 + x2 + x3. In: x < p, so that the sum of four is below 2^32. */
+static inline void sum_of_four(uint64_t *restrict wide, const uint32_t *restrict x, size_t stride,
+                               size_t width)
+{
+    const uint32_t *restrict x1 = x + stride, *restrict x2 = x1 + stride, *restrict x3 = x2 + stride;
+    for (size_t c = 0; c < width; c++) {
+        wide[c] += x[c] + x1[c] + x2[c] + x3[c];
+    }
+}
+
+/* Terms of one round of acc_sum: 2^34 residues below 2^30 fit 64 bits. */
+#define SUM_TERMS (UINT64_C(1) << 34)
+
+static void body_acc_sum(uint32_t *state, const uint32_t *x, size_t stride, uint64_t count,
+                         size_t width, const struct bfv_prime *prime)
+{
+    _Alignas(64) uint64_t wide[ACC_BLOCK];
+    memset(wide, 0, width * sizeof wide[0]);
+    while (count != 0) {
+        const uint64_t round = count < SUM_TERMS ? count : SUM_TERMS;
+        uint64_t k = 0;
+        for (; round - k >= 4; k += 4, x += 4 * stride) {
+            sum_of_four(wide, x, stride, width);
+        }
+        for (; k < round; k++, x += stride) {
+            for (size_t c = 0; c < width; c++) {
+                ZQ_ASSERT(x[c] < prime->p);
+                wide[c] += x[c];
+            }
+        }
+        settle(state, wide, width, &prime->mod);
+        count -= round;
+    }
+}
+
+struct wide_tensor {
+    _Alignas(64) uint64_t part[3][ACC_BLOCK];
+};
+
+/* wide += (a0 b0, a0 b1 + a1 b0, a1 b1) over `terms` (1 or 2) terms. */
+static inline void tensor_terms(struct wide_tensor *restrict wide, const uint32_t *restrict a0,
+                                const uint32_t *restrict a1, const uint32_t *restrict b0,
+                                const uint32_t *restrict b1, size_t stride, size_t terms,
+                                size_t width)
+{
+    for (size_t c = 0; c < width; c++) {
+        uint64_t sum0 = wide->part[0][c], sum1 = wide->part[1][c], sum2 = wide->part[2][c];
+        for (size_t k = 0; k < terms; k++) {
+            const uint64_t u0 = a0[k * stride + c], u1 = a1[k * stride + c];
+            const uint64_t v0 = b0[k * stride + c], v1 = b1[k * stride + c];
+            sum0 += u0 * v0;
+            sum1 += u0 * v1;
+            sum1 += u1 * v0;
+            sum2 += u1 * v1;
+        }
+        wide->part[0][c] = sum0;
+        wide->part[1][c] = sum1;
+        wide->part[2][c] = sum2;
+    }
+}
+
+static void body_acc_mul(uint32_t *const state[3], const uint32_t *const a[2],
+                         const uint32_t *const b[2], size_t stride, uint64_t count, size_t width,
+                         const struct bfv_prime *prime)
+{
+    struct wide_tensor wide;
+    const uint32_t *a0 = a[0], *a1 = a[1], *b0 = b[0], *b1 = b[1];
+    /* The middle accumulator takes two products a term. */
+    const uint64_t limit = prime->max_products / 2;
+    for (int part = 0; part < 3; part++) {
+        memset(wide.part[part], 0, width * sizeof wide.part[part][0]);
+    }
+    while (count != 0) {
+        const uint64_t round = count < limit ? count : limit;
+        uint64_t k = 0;
+        for (; round - k >= 2; k += 2) {
+            tensor_terms(&wide, a0, a1, b0, b1, stride, 2, width);
+            a0 += 2 * stride, a1 += 2 * stride, b0 += 2 * stride, b1 += 2 * stride;
+        }
+        if (k < round) {
+            tensor_terms(&wide, a0, a1, b0, b1, stride, 1, width);
+            a0 += stride, a1 += stride, b0 += stride, b1 += stride;
+        }
+        for (int part = 0; part < 3; part++) {
+            settle(state[part], wide.part[part], width, &prime->mod);
+        }
+        count -= round;
+    }
+}
+
+/* wide += (a0^2, a0 a1, a1^2) over `terms` (1 or 4) terms. */
+static inline void square_terms(struct wide_tensor *restrict wide, const uint32_t *restrict a0,
+                                const uint32_t *restrict a1, size_t stride, size_t terms,
+                                size_t width)
+{
+    for (size_t c = 0; c < width; c++) {
+        uint64_t sum0 = wide->part[0][c], sum1 = wide->part[1][c], sum2 = wide->part[2][c];
+        for (size_t k = 0; k < terms; k++) {
+            const uint64_t u0 = a0[k * stride + c], u1 = a1[k * stride + c];
+            sum0 += u0 * u0;
+            sum1 += u0 * u1;
+            sum2 += u1 * u1;
+        }
+        wide->part[0][c] = sum0;
+        wide->part[1][c] = sum1;
+        wide->part[2][c] = sum2;
+    }
+}
+
+static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                            uint64_t count, size_t width, const struct bfv_prime *prime)
+{
+    struct wide_tensor wide;
+    const uint32_t *a0 = a[0], *a1 = a[1];
+    /* The middle accumulator takes a0 a1 once a term and is doubled when it settles. */
+    const uint64_t limit = prime->max_products;
+    for (int part = 0; part < 3; part++) {
+        memset(wide.part[part], 0, width * sizeof wide.part[part][0]);
+    }
+    while (count != 0) {
+        const uint64_t round = count < limit ? count : limit;
+        uint64_t k = 0;
+        for (; round - k >= 4; k += 4, a0 += 4 * stride, a1 += 4 * stride) {
+            square_terms(&wide, a0, a1, stride, 4, width);
+        }
+        for (; k < round; k++, a0 += stride, a1 += stride) {
+            square_terms(&wide, a0, a1, stride, 1, width);
+        }
+        settle(state[0], wide.part[0], width, &prime->mod);
+        settle_twice(state[1], wide.part[1], width, &prime->mod);
+        settle(state[2], wide.part[2], width, &prime->mod);
+        count -= round;
+    }
+}
+
+const struct cpu_kernels BODY_TABLE = {
+    .name = BODY_NAME,
+    .ntt_forward = body_ntt_forward,
+    .ntt_inverse = body_ntt_inverse,
+    .add = body_add,
+    .sub = body_sub,
+    .neg = body_neg,
+    .mul = body_mul,
+    .mul_scalar = body_mul_scalar,
+    .tensor = body_tensor,
+    .from_int64 = body_from_int64,
+    .check = body_check,
+    .copy_check = body_copy_check,
+    .acc_sum = body_acc_sum,
+    .acc_mul = body_acc_mul,
+    .acc_square = body_acc_square,
+};

@@ -1,0 +1,5 @@
+"""python -m pybfv."""
+
+from pybfv.cli import entry
+
+entry()

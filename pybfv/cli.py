@@ -1,0 +1,480 @@
+"""The command line: thin click commands over pybfv.flow. docs/cli.md is its contract.
+
+stdout holds only the result; notes, progress and refusals go to stderr, a refusal in one line.
+Imports that cost time are made inside the commands, so that --help stays quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from pybfv import __version__
+from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError
+
+if TYPE_CHECKING:
+    from pybfv.client.csvio import CsvOptions
+    from pybfv.io.key import PublicKey
+
+EXIT_CODES = """\b
+Exit codes: 0 done; 2 usage; 65 bad data or file; 66 input missing; 69 backend not available;
+70 internal or verification failure; 73 output exists or can't be written; 77 key refused;
+78 the plan can't be carried."""
+
+SPEC_HELP = """\b
+SPEC: count | sum:COL[,COL] | mean:COL[,COL] | variance:COL[,COL] | linreg:Y~X1+X2+X3
+  * = every numeric column; linreg has an intercept, -1 at the end drops it; a term may be X^2;
+  names with any of ,:~+^=*-" or blanks go in double quotes, " doubled."""
+
+
+def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+_csv_options = _options(
+    click.option("--no-header", is_flag=True, help="The first row is data; columns are called c1, c2, ..."),
+    click.option("--delimiter", default=",", show_default=True, help="Between fields; \\t is a tab."),
+    click.option("--decimal", default=".", show_default=True, help="Decimal mark of numbers."),
+    click.option("--thousands", default=None, help="Mark between groups of three digits."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Of the file."),
+)
+_plan_options = _options(
+    click.option("--stat", "stats", multiple=True, required=True, metavar="SPEC", help="A statistic; repeatable."),
+    click.option(
+        "--bounds", multiple=True, metavar="COL=LO:HI", help="Range and decimals of a column; else those of the data."
+    ),
+    click.option("--max-rows", type=int, metavar="N", help="Most rows of all contributions; else the file's rows."),
+    click.option("--max-contributions", type=int, metavar="C", help="Most files; else one row a file is assumed."),
+    click.option(
+        "--reveal", type=click.Choice(["totals", "slots"]), default="totals", show_default=True,
+        help="What the key holder may learn; slots: only where it owns the data.",
+    ),
+    click.option("--missing", type=click.Choice(["error", "drop"]), default="error", show_default=True,
+                 help="Rows with an empty cell or NA: refuse, or drop and count."),
+    click.option("--set", "set_name", metavar="NAME", help="A parameter set; else the cheapest that carries the job."),
+    click.option("--plain-modulus", "plain_moduli", multiple=True, type=str, metavar="T", help="t; repeatable."),
+    click.option("--insecure", is_flag=True, help="Allow the insecure_ sets, for tests."),
+)  # fmt: skip
+_compute_options = _options(
+    click.option("--backend", default="cpu", show_default=True, help="Where to compute: cpu."),
+    click.option("--threads", type=click.IntRange(0, 256), default=0, show_default=True, help="0: all cores."),
+)
+_force_option = click.option("--force", is_flag=True, help="Overwrite the output.")
+_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+_ddof_option = click.option(
+    "--ddof", type=click.Choice(["0", "1"]), default="1", show_default=True,
+    help="variance divides by n - ddof: 1 sample, 0 population.",
+)  # fmt: skip
+_public_key_option = click.option(
+    "--key", "key_path", metavar="PUBLIC.KEY", help="The public key; needed where totals are finished."
+)
+
+
+def _csv(no_header: bool, delimiter: str, decimal: str, thousands: str | None, encoding: str) -> CsvOptions:
+    from pybfv.client.csvio import CsvOptions
+
+    tab = "\t" if delimiter == "\\t" else delimiter
+    return CsvOptions(not no_header, tab, decimal, thousands, encoding)
+
+
+def _note(text: str) -> None:
+    click.echo(f"pybfv: {text}", err=True)
+
+
+def _moduli(texts: tuple[str, ...]) -> list[int]:
+    found = []
+    for text in texts:
+        for part in text.split(","):
+            digits = part.strip()
+            if not digits.isascii() or not digits.lstrip("-").isdigit() or len(digits) > 200:
+                raise UsageError(f"--plain-modulus {part[:40]!r} is not a whole number")
+            found.append(int(digits))
+    return found
+
+
+@contextmanager
+def _progress(unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr, and nothing when that is not a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit=unit, file=sys.stderr, leave=False) as bar:
+        yield lambda done: bar.update(done - bar.n)
+
+
+@contextmanager
+def _key_warnings() -> Iterator[None]:
+    """Turns warnings about a key's permissions into one line on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        _note(f"warning: {warning.message}")
+
+
+def _public(path: str | None) -> PublicKey | None:
+    from pybfv.io.key import read_public
+
+    return None if path is None else read_public(path)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXIT_CODES,
+    no_args_is_help=False,
+    invoke_without_command=False,
+)
+@click.version_option(__version__, prog_name="pybfv", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Exact statistics on encrypted data: plan, keygen, encrypt, compute, decrypt.
+
+    \b
+    Example, all steps at once with throw-away keys:
+      pybfv run data.csv --stat mean:age --stat variance:age --verify
+    """
+
+
+@cli.command("plan", epilog=f"{SPEC_HELP}\n\n{EXIT_CODES}")
+@click.argument("data", metavar="DATA.csv")
+@_plan_options
+@_csv_options
+@click.option("-o", "--output", metavar="STUDY.json", help="Write the study; without it the plan is only shown.")
+@_force_option
+@_json_option
+def plan_command(
+    data: str, stats: tuple[str, ...], bounds: tuple[str, ...], max_rows: int | None, max_contributions: int | None,
+    reveal: str, missing: str, set_name: str | None, plain_moduli: tuple[str, ...], insecure: bool,
+    output: str | None, force: bool, as_json: bool, **csv_args: Any,
+) -> None:  # fmt: skip
+    """Plan a study: columns, bounds, statistics, and parameters that provably carry them.
+
+    \b
+    Examples:
+      pybfv plan data.csv --stat mean:age --stat variance:age -o study.json
+      pybfv plan header.csv --stat sum:pay --bounds pay=0.00:250.00 --max-rows 1000 -o study.json
+    """
+    from pybfv import flow
+    from pybfv.client.csvsource import spool
+    from pybfv.client.plan import describe
+    from pybfv.io.atomic import atomic_output
+    from pybfv.io.study import write_study
+
+    with spool(data) as source:
+        planned = flow.plan(
+            source, stats, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions, reveal=reveal,
+            missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
+            options=_csv(**csv_args),
+        )  # fmt: skip
+    for note in planned.notes:
+        _note(note)
+    if output is not None:
+        with atomic_output(output, force=force) as stream:
+            write_study(stream, planned.study.doc)
+    if as_json:
+        if output != "-":
+            click.echo(planned.study.doc.raw.decode("ascii"), nl=False)
+    elif output is None:
+        lines = describe(planned.study)
+        width = max(len(label) for label, _ in lines)
+        for label, text in lines:
+            click.echo(f"{label:<{width}}  {text}")
+
+
+@cli.command("keygen", epilog=EXIT_CODES)
+@click.argument("study", metavar="STUDY.json")
+@click.option("-o", "--output", required=True, metavar="KEYDIR", help="Folder for secret.key and public.key.")
+def keygen_command(study: str, output: str) -> None:
+    """Make a study's key pair: KEYDIR/secret.key (mode 0600) and KEYDIR/public.key; never overwrites.
+
+    \b
+    Example:
+      pybfv keygen study.json -o keys
+    """
+    from pybfv import flow
+    from pybfv.io.study import read_study
+    from pybfv.study import Study
+
+    secret, public = flow.keygen(Study(read_study(study)))
+    flow.write_keys(secret, public, output)
+
+
+@cli.command("encrypt", epilog=EXIT_CODES)
+@click.argument("study", metavar="STUDY.json")
+@click.argument("data", metavar="DATA.csv")
+@click.option("--key", "key_path", required=True, metavar="PUBLIC.KEY",
+              help="The study's public key (or, only under --reveal slots, the secret key: half the size).")
+@click.option("-o", "--output", required=True, metavar="DATA.bfvc", help="The contribution; - for stdout.")
+@_csv_options
+@_force_option
+def encrypt_command(study: str, data: str, key_path: str, output: str, force: bool, **csv_args: Any) -> None:
+    """Encrypt a CSV as a contribution to a study. Every value is checked against the study's bounds.
+
+    \b
+    Example:
+      pybfv encrypt study.json data.csv --key keys/public.key -o data.bfvc
+    """  # fmt: skip
+    from pybfv import flow
+    from pybfv.io.key import read_key
+    from pybfv.io.study import read_study
+    from pybfv.study import Study
+
+    _one_stdin(study, data, key_path)
+    plan_ = Study(read_study(study))
+    with _key_warnings():
+        key = read_key(key_path)
+    with _progress(" rows") as progress:
+        rows, dropped = flow.encrypt(
+            plan_, data, key, output, options=_csv(**csv_args), force=force, progress=progress
+        )
+    if dropped:
+        _note(f"{dropped} of {rows + dropped} rows have missing values and were left out")
+
+
+@cli.command("compute", epilog=EXIT_CODES)
+@click.argument("inputs", nargs=-1, required=True, metavar="DATA.bfvc|FOLDER...")
+@_public_key_option
+@click.option("-o", "--output", required=True, metavar="RESULT.bfvr", help="The result; - for stdout.")
+@click.option("--partial", is_flag=True, help="Write a partial (.bfvp) for pybfv combine instead of a result.")
+@_compute_options
+@_force_option
+def compute_command(
+    inputs: tuple[str, ...], key_path: str | None, output: str, partial: bool, backend: str, threads: int, force: bool
+) -> None:
+    """Compute on encrypted contributions. No secret key is needed or accepted.
+
+    \b
+    Examples:
+      pybfv compute contributions/ --key keys/public.key -o result.bfvr
+      pybfv compute half1/ --partial -o part1.bfvp
+    """
+    from pybfv import flow
+
+    key = _public(key_path)
+    sources = flow.expand(inputs, ".bfvc")
+    with _progress(" files", len(sources)) as progress:
+        if partial:
+            flow.compute_to_partial(
+                sources, output, backend=backend, threads=threads, force=force, progress=progress
+            )
+        else:
+            flow.compute(
+                sources, output, key=key, backend=backend, threads=threads, force=force, progress=progress
+            )
+
+
+@cli.command("combine", epilog=EXIT_CODES)
+@click.argument("inputs", nargs=-1, required=True, metavar="PART.bfvp|FOLDER...")
+@_public_key_option
+@click.option("-o", "--output", required=True, metavar="RESULT.bfvr", help="The result; - for stdout.")
+@_force_option
+def combine_command(inputs: tuple[str, ...], key_path: str | None, output: str, force: bool) -> None:
+    """Combine partials of one study into a result.
+
+    \b
+    Example:
+      pybfv combine part1.bfvp part2.bfvp --key keys/public.key -o result.bfvr
+    """
+    from pybfv import flow
+
+    flow.combine(inputs, output, key=_public(key_path), force=force)
+
+
+@cli.command("decrypt", epilog=EXIT_CODES)
+@click.argument("result", metavar="RESULT.bfvr")
+@click.option("--key", "key_path", required=True, metavar="SECRET.KEY", help="The study's secret key.")
+@_ddof_option
+@click.option("-o", "--output", metavar="OUT", help="Write to a file instead of stdout.")
+@_force_option
+@_json_option
+def decrypt_command(
+    result: str, key_path: str, ddof: str, output: str | None, force: bool, as_json: bool
+) -> None:
+    """Decrypt a result and print its statistics, exact and correctly rounded.
+
+    \b
+    Example:
+      pybfv decrypt result.bfvr --key keys/secret.key --json
+    """
+    from pybfv import flow
+    from pybfv.io.key import read_secret
+
+    with _key_warnings():
+        key = read_secret(key_path)
+    _put(flow.decrypt(result, key, int(ddof)), output, force, as_json)
+
+
+@cli.command("run", epilog=f"{SPEC_HELP}\n\n{EXIT_CODES}")
+@click.argument("data", metavar="DATA.csv")
+@_plan_options
+@_compute_options
+@_csv_options
+@_ddof_option
+@click.option("--verify", is_flag=True, help="Recompute every statistic in plaintext; differ: exit 70, no output.")
+@click.option("-o", "--output", metavar="OUT", help="Write to a file instead of stdout.")
+@_force_option
+@_json_option
+def run_command(
+    data: str, stats: tuple[str, ...], bounds: tuple[str, ...], max_rows: int | None, max_contributions: int | None,
+    reveal: str, missing: str, set_name: str | None, plain_moduli: tuple[str, ...], insecure: bool, backend: str,
+    threads: int, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
+) -> None:  # fmt: skip
+    """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
+
+    \b
+    Example:
+      pybfv run data.csv --stat 'linreg:y~x1+x2+x3' --verify --json
+    """
+    from pybfv import flow
+    from pybfv.client.csvsource import spool
+
+    _check_free(output, force)
+    with spool(data) as source, _progress(" rows") as progress:
+        document = flow.run(
+            source, stats, backend=backend, threads=threads, ddof=int(ddof), verify=verify, options=_csv(**csv_args),
+            progress=progress, told=_note, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
+            reveal=reveal, missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
+        )  # fmt: skip
+    _put(document, output, force, as_json)
+
+
+@cli.command("inspect", epilog=EXIT_CODES)
+@click.argument("file", metavar="FILE")
+@_json_option
+def inspect_command(file: str, as_json: bool) -> None:
+    """Say what one of our files is: kind, version, study, key id, rows, statistics. Needs no key.
+
+    \b
+    Example:
+      pybfv inspect data.bfvc
+    """
+    from pybfv.io.inspect import describe
+
+    facts = {"schema_version": 1, **describe(file)}
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=True))
+        return
+    width = max(len(key) for key in facts)
+    for key, value in facts.items():
+        if key != "schema_version":
+            text = ", ".join(map(str, value)) if isinstance(value, list) else value
+            click.echo(f"{key.replace('_', ' '):<{width}}  {'-' if text is None else text}")
+
+
+def _check_free(output: str | None, force: bool) -> None:
+    """Refuses an existing output before the work, not after it."""
+    if output not in (None, "-") and os.path.lexists(str(output)) and not force:
+        raise OutputError(f"{output} exists: give --force or another name")
+
+
+def _one_stdin(*paths: str) -> None:
+    if paths.count("-") > 1:
+        raise UsageError("standard input (-) can serve one argument only")
+
+
+def _put(document: dict[str, Any], output: str | None, force: bool, as_json: bool) -> None:
+    from pybfv.io.atomic import atomic_output
+
+    text = json.dumps(document, ensure_ascii=True) if as_json else _words(document)
+    if output is None:
+        click.echo(text)
+        return
+    with atomic_output(output, force=force) as stream:
+        stream.write(text.encode() + b"\n")
+
+
+def _words(document: dict[str, Any]) -> str:
+    lines = [_line(result) for result in document["results"]]
+    tail = f"n = {document['rows']} rows in {document['contributions']} contribution(s)"
+    if document["dropped_rows"]:
+        tail += f", {document['dropped_rows']} rows with missing values left out"
+    lines.append(f"{tail}; {document['set']}, backend {document['backend']['name']}")
+    if document["insecure"]:
+        lines.append("INSECURE parameters: for tests only")
+    if document.get("verified"):
+        lines.append("verified: every statistic equals its plaintext recomputation")
+    return "\n".join(lines)
+
+
+def _line(result: dict[str, Any]) -> str:
+    stat = result["stat"]
+    if stat == "count":
+        return f"count = {result['n']}"
+    if stat == "linreg":
+        head = f"linreg {result['target']}: n = {result['n']}, r_squared = {result['r_squared']}, "
+        head += f"residual_sd = {result['residual_sd']}"
+        rows = zip(result["terms"], result["coefficients"], result["exact"], strict=True)
+        return "\n".join([head, *(f"  {term} = {value!r}  (exactly {exact})" for term, value, exact in rows)])
+    if "value" not in result:
+        return json.dumps(result, ensure_ascii=True)
+    extra = ""
+    if "ddof" in result:
+        kind = "sample, n - 1" if result["ddof"] else "population, n"
+        extra = f"  sd = {result['sd']!r}  ddof = {result['ddof']} ({kind})"
+    return f"{stat} {result['column']} = {result['value']!r}  (exactly {result['exact']}){extra}"
+
+
+def _interrupt(number: int, frame: Any) -> NoReturn:
+    # As an exception, so that temporary files are removed on the way out.
+    raise SystemExit(128 + number)
+
+
+def _fail(error: PybfvError) -> int:
+    text = " ".join(str(error).split()) or type(error).__name__
+    click.echo(f"pybfv: {text.encode('utf-8', 'replace').decode()}", err=True)
+    return error.exit_code
+
+
+def main(args: list[str] | None = None) -> int:
+    """Runs the command line and returns the exit code; no traceback reaches a user."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        cli.main(args, prog_name="pybfv", standalone_mode=False)
+        sys.stdout.flush()
+        return 0
+    except PybfvError as e:
+        return _fail(e)
+    except click.exceptions.NoArgsIsHelpError as e:
+        click.echo(e.format_message(), err=True)
+        return 2
+    except click.ClickException as e:
+        where = f" (see: {e.ctx.command_path} --help)" if isinstance(e, click.UsageError) and e.ctx else ""
+        return _fail(UsageError(f"{e.format_message()}{where}"))
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("pybfv: interrupted; nothing was written", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader went away: be quiet, at interpreter shutdown too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except FileNotFoundError as e:
+        return _fail(MissingInputError(f"{e.filename}: no such file; check the name"))
+    except MemoryError:
+        return _fail(PybfvError("out of memory; use fewer columns, a smaller set or another machine"))
+    except Exception as e:  # a defect: still one line, and a way to see more
+        if os.environ.get("PYBFV_DEBUG"):
+            raise
+        return _fail(
+            PybfvError(f"internal error, {type(e).__name__}: {e}; set PYBFV_DEBUG=1 for details and report it")
+        )
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    sys.exit(main())

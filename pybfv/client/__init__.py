@@ -1,0 +1,1 @@
+"""The client's side: reading tables, planning, keys, encryption and decryption."""

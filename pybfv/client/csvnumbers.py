@@ -1,0 +1,281 @@
+"""Numbers in CSV cells, exactly: text to integers with a count of decimals, never through binary floats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from pybfv.errors import UsageError
+from pybfv.workload import Column, ColumnBounds, decimal_text
+
+MAX_DIGITS = 400  # digits of a number plus its exponent
+_FAST_DIGITS = 18  # 10^18 < 2^63
+_FAST_WIDTH = 20  # characters: sign, digits, mark
+_POW10 = np.array([10**i for i in range(_FAST_DIGITS + 1)], np.int64)
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """How a CSV file is written. UsageError when the options contradict each other.
+
+    delimiter: one character, or \\t for a tab. decimal, thousands: the marks in numbers.
+    """
+
+    header: bool = True
+    delimiter: str = ","
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if self.delimiter in ("\\t", "tab"):
+            object.__setattr__(self, "delimiter", "\t")
+        marks = {"delimiter": self.delimiter, "decimal": self.decimal}
+        if self.thousands is not None:
+            marks["thousands"] = self.thousands
+        for option, mark in marks.items():
+            if len(mark) != 1 or mark.isalnum() or mark in '"+-_\r\n\0':
+                raise UsageError(
+                    f"--{option} {mark!r}: must be one character that is not a letter, digit, sign or quote"
+                )
+        if len(set(marks.values())) < len(marks):
+            shown = ", ".join(f"--{option} {mark!r}" for option, mark in marks.items())
+            raise UsageError(f"{shown}: the characters must differ; write the file with another delimiter")
+        try:
+            b"".decode(self.encoding)
+        except (LookupError, UnicodeError, ValueError):
+            raise UsageError(
+                f"--encoding {self.encoding!r}: unknown encoding; try utf-8, utf-16, latin-1 or cp1252"
+            ) from None
+
+
+Parser = Callable[[str], tuple[int, int] | None]
+
+
+@lru_cache(maxsize=16)
+def _parser(mark: str, thousands: str | None) -> Parser:
+    """parse_number for one pair of decimal and thousands marks."""
+    whole = "[0-9]+"
+    if thousands is not None:
+        whole = f"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]+)"
+    point = re.escape(mark)
+    match_number = re.compile(
+        f"([+-]?)(?:({whole})(?:{point}([0-9]*))?|{point}([0-9]+))(?:[eE]([+-]?[0-9]+))?"
+    ).fullmatch
+
+    def parse(text: str) -> tuple[int, int] | None:
+        # Nearly every cell is short, plain and ASCII: no need of the pattern then.
+        negative = text.startswith("-")
+        left, _, right = (text[1:] if negative else text).partition(mark)
+        digits = left + right
+        if digits.isdigit() and digits.isascii() and len(digits) < 32:
+            return -int(digits) if negative else int(digits), len(right)
+        text = text.strip()
+        match = match_number(text) if len(text) <= 2 * MAX_DIGITS else None
+        if match is None:
+            return None
+        sign, left, right, bare, exponent_text = match.groups()
+        right = right or bare or ""
+        digits = (left or "") + right
+        if thousands is not None:
+            digits = digits.replace(thousands, "")
+        exponent = int(exponent_text or 0)
+        if len(digits) + abs(exponent) > MAX_DIGITS:
+            return None
+        mantissa, decimals = int(digits), len(right) - exponent
+        if decimals < 0:
+            mantissa, decimals = mantissa * 10**-decimals, 0
+        return -mantissa if sign == "-" else mantissa, decimals
+
+    return parse
+
+
+def parse_number(text: str, options: CsvOptions) -> tuple[int, int] | None:
+    """A number as (mantissa, decimals), meaning mantissa * 10^-decimals, decimals >= 0; else None.
+
+    Exact, trailing zeros kept ("0.00" has two decimals). ASCII sign, digits, decimal mark, exponent,
+    blanks around; groups of three before the mark when there is a thousands mark. None also when
+    digits + |exponent| exceed MAX_DIGITS.
+    """
+    return _parser(options.decimal, options.thousands)(text)
+
+
+class BadCell(Exception):
+    """A cell that can't be used; str() says why and what to do."""
+
+
+def not_a_number(options: CsvOptions) -> str:
+    """Why a cell that `parse_number` refuses is refused."""
+    marks = f"decimal mark {options.decimal!r}"
+    if options.thousands is not None:
+        marks += f", thousands mark {options.thousands!r}"
+    return f"is not a number (digits, sign, {marks}, exponent): mend it or see --decimal"
+
+
+def reduced(mantissa: int, decimals: int) -> tuple[int, int]:
+    """The same number without trailing zeros among its decimals."""
+    while decimals and mantissa % 10 == 0:
+        mantissa, decimals = mantissa // 10, decimals - 1
+    return mantissa, decimals
+
+
+@dataclass(slots=True)
+class Numbers:
+    """A column's cells as numbers mantissa * 10^-decimals.
+
+    mantissa, decimals: int64 [rows], |mantissa| < 10^18. long: by row, the numbers that don't fit there.
+    bad: the rows, ascending, whose cell is no number (missing ones too). Both hold zeros in the arrays.
+    """
+
+    mantissa: Int64s
+    decimals: Int64s
+    long: dict[int, tuple[int, int]]
+    bad: list[int]
+
+    def at(self, row: int) -> tuple[int, int]:
+        """One number as (mantissa, decimals)."""
+        return self.long.get(row) or (int(self.mantissa[row]), int(self.decimals[row]))
+
+    def keep(self, rows: Sequence[int]) -> Numbers:
+        """Only these rows, in this order; none of them may be bad."""
+        long = {i: self.long[row] for i, row in enumerate(rows) if row in self.long}
+        return Numbers(self.mantissa[rows], self.decimals[rows], long, [])
+
+    def extremes(self) -> list[tuple[int, int]]:
+        """Numbers in lowest terms among which are the minimum, the maximum and one with most decimals."""
+        found = [reduced(*number) for number in self.long.values()]
+        short = np.ones(len(self.mantissa), bool)
+        short[list(self.long)] = False
+        mantissa, decimals = self.mantissa[short], self.decimals[short]
+        while len(decimals) and len(zeros := np.flatnonzero((decimals > 0) & (mantissa % 10 == 0))):
+            mantissa[zeros] //= 10
+            decimals[zeros] -= 1
+        for d in np.unique(decimals).tolist():
+            group = mantissa[decimals == d]
+            found += [(int(group.min()), d), (int(group.max()), d)]
+        return found
+
+
+def read_numbers(texts: Sequence[str], options: CsvOptions) -> Numbers:
+    """All cells of a column: plain short ones at once, the others one by one by `parse_number`."""
+    count = len(texts)
+    numbers = Numbers(np.zeros(count, np.int64), np.zeros(count, np.int64), {}, [])
+    plain = _read_plain(texts, options.decimal, numbers)
+    parse = _parser(options.decimal, options.thousands)
+    for row in np.flatnonzero(~plain).tolist():
+        number = parse(texts[row])
+        if number is None:
+            numbers.bad.append(row)
+        elif abs(number[0]) < 10**_FAST_DIGITS:
+            numbers.mantissa[row], numbers.decimals[row] = number
+        else:
+            numbers.long[row] = number
+    return numbers
+
+
+def _read_plain(texts: Sequence[str], mark: str, numbers: Numbers) -> npt.NDArray[np.bool_]:
+    """Fill in the cells of form -?[0-9]*mark?[0-9]* with 1 to 18 digits; which ones they are.
+
+    All cells advance together, one character at a time.
+    """
+    count = len(texts)
+    none = np.zeros(count, bool)
+    if not count or not mark.isascii():
+        return none
+    if max(map(len, texts)) > _FAST_WIDTH:
+        texts = [text if len(text) <= _FAST_WIDTH else "" for text in texts]
+    try:
+        table = np.array(texts, np.bytes_)
+    except UnicodeEncodeError:
+        return none
+    chars = np.ascontiguousarray(table.view(np.uint8).reshape(count, -1).T)
+    negative = chars[0] == ord("-")
+    mantissa, decimals, digits = numbers.mantissa, numbers.decimals, np.zeros(count, np.int64)
+    marked, plain = none.copy(), ~none
+    for place, char in enumerate(chars):
+        digit = char - np.uint8(48)  # wraps around below "0"
+        is_digit, is_mark = digit < 10, char == ord(mark)
+        np.copyto(mantissa, mantissa * 10 + digit, where=is_digit)
+        digits += is_digit
+        decimals += is_digit & marked
+        known = is_digit | (char == 0) | (is_mark & ~marked)  # 0 pads short cells; cells hold no NUL
+        plain &= known | negative if place == 0 else known
+        marked |= is_mark
+    plain &= (digits > 0) & (digits <= _FAST_DIGITS)
+    np.negative(mantissa, out=mantissa, where=negative)
+    mantissa[~plain] = 0
+    decimals[~plain] = 0
+    return plain
+
+
+class Wire:
+    """Numbers of a column to wire integers x' = x * 10^scale - mid; for a power column x is the power."""
+
+    def __init__(self, column: Column, bounds: ColumnBounds) -> None:
+        self.column, self._bounds = column, bounds
+        self._scale = bounds.scale // column.power
+        self._scaled, self._mid = bounds.scaled, bounds.mid
+        wire = bounds.wire
+        self.fits = wire.lo >= -(1 << 63) and wire.hi < 1 << 63  # in int64
+
+    def one(self, number: tuple[int, int]) -> int:
+        """One number. BadCell when it is outside the bounds or has more decimals than the scale."""
+        mantissa, decimals = reduced(*number)
+        power, bounds = self.column.power, self._bounds
+        if decimals > self._scale:
+            raise BadCell(f"has more than {self._scale} decimals, the study's scale: round it or plan anew")
+        value = (mantissa * 10 ** (self._scale - decimals)) ** power
+        if value not in self._scaled:
+            shown = decimal_text(value, bounds.scale)[:40]
+            what = "is" if power == 1 else f"has the power {power} = {shown}, which is"
+            raise BadCell(f"{what} outside the declared bounds {bounds.text}: mend it or plan anew")
+        return value - self._mid
+
+    def many(self, numbers: Numbers) -> tuple[Int64s | list[int], list[int]]:
+        """All of them, as int64 if `fits`, and the rows that are to be refused (`one` says why)."""
+        count = len(numbers.mantissa)
+        values, done = self._fast(numbers)
+        slow, refused = {}, []
+        for row in np.flatnonzero(~done).tolist():
+            try:
+                slow[row] = self.one(numbers.at(row))
+            except BadCell:
+                refused.append(row)
+        if not self.fits:
+            return [slow.get(row, 0) for row in range(count)], refused
+        for row, value in slow.items():
+            values[row] = value
+        return values, refused
+
+    def _fast(self, numbers: Numbers) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+        """The rows that int64 arithmetic can do without overflow, and which ones they are."""
+        none = np.zeros(len(numbers.mantissa), bool)
+        big = max(abs(self._scaled.lo), abs(self._scaled.hi)) > 10**_FAST_DIGITS
+        if big or self._scale > _FAST_DIGITS:
+            return numbers.mantissa, none
+        shift = self._scale - numbers.decimals
+        done = shift >= 0
+        done[list(numbers.long)] = False
+        shift[~done] = 0
+        # |mantissa| <= 10^(18 - shift) keeps the product at or below 10^18.
+        done &= np.abs(numbers.mantissa) <= _POW10[_FAST_DIGITS - shift]
+        values = np.where(done, numbers.mantissa, 0) * _POW10[shift]
+        if self.column.power > 1:
+            if len(values) and int(np.abs(values).max()) ** self.column.power >= 1 << 62:
+                return values, none
+            values = values**self.column.power
+        done &= (values >= self._scaled.lo) & (values <= self._scaled.hi)
+        return values - self._mid, done
+
+
+def to_fraction(number: tuple[int, int]) -> Fraction:
+    """mantissa * 10^-decimals."""
+    return Fraction(number[0], 10 ** number[1])

@@ -1,0 +1,273 @@
+"""Where a table's bytes come from: files, standard input, gzip and zstd; and its text as lines.
+
+Everything streams: at most a chunk of the data and one line are in memory, whatever the file holds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import BinaryIO
+
+import zstandard
+
+from pybfv.errors import DataError, MissingInputError, OutputError
+
+CHUNK = 1 << 18
+# A zstd block expands 4 bytes to 128 KiB at most, so pieces of this size give 16 MiB at most at once.
+_ZSTD_PIECE = 512
+_ZSTD_WINDOW = 1 << 27  # what the zstd command itself accepts without being asked
+RECORD_LIMIT = 1 << 20  # characters in one line, or in one record of several lines
+
+
+class Spool:
+    """Bytes that can be read more than once though they came through a pipe."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor, self.name = descriptor, name
+
+    def open(self) -> BinaryIO:
+        """A new reader from the start; readers do not disturb each other."""
+        return io.BufferedReader(_Pread(self._descriptor), CHUNK)
+
+
+Source = str | os.PathLike[str] | Spool
+
+
+class _Pread(io.RawIOBase):
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._at = descriptor, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = os.pread(self._descriptor, len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+class _Rewound(io.RawIOBase):
+    """A stream whose first bytes have been read already."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head, self._stream = head, stream
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._stream.read(CHUNK if size < 0 else size)
+
+
+def source_name(source: Source) -> str:
+    """What messages call the source, in one line."""
+    if isinstance(source, Spool):
+        return source.name
+    text = os.fspath(source)
+    return "standard input" if text == "-" else text if text.isprintable() else repr(text)
+
+
+def _is_regular(path: str) -> bool:
+    """Whether the path is a regular file (or else a pipe). MissingInputError when it is neither."""
+    shown = source_name(path)
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingInputError(f"{shown}: no such file; check the name") from None
+    except (OSError, ValueError) as error:
+        raise MissingInputError(f"{shown}: can't be read ({_reason(error)})") from None
+    if stat.S_ISDIR(mode):
+        raise MissingInputError(f"{shown}: is a folder; name a CSV file in it")
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise MissingInputError(f"{shown}: is neither a file nor a pipe; for standard input write -")
+    return stat.S_ISREG(mode)
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+@contextmanager
+def _open(source: Source) -> Iterator[BinaryIO]:
+    """The source's raw bytes."""
+    if isinstance(source, Spool):
+        with source.open() as stream:
+            yield stream
+        return
+    path = os.fspath(source)
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    _is_regular(path)
+    try:
+        stream = open(path, "rb", buffering=CHUNK)  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise MissingInputError(f"{source_name(path)}: can't be read ({_reason(error)})") from None
+    with stream:
+        yield stream
+
+
+def _raw_chunks(name: str, stream: BinaryIO) -> Iterator[bytes]:
+    try:
+        while chunk := stream.read(CHUNK):
+            yield chunk
+    except OSError as error:
+        raise MissingInputError(f"{name}: can't be read ({_reason(error)})") from None
+
+
+@contextmanager
+def spool(source: Source) -> Iterator[Source]:
+    """The source in a form that can be read twice.
+
+    A regular file stands for itself. Standard input ("-") and pipes are copied to a temporary
+    file that has no name (nothing is left behind, whatever happens). OutputError when it can't be written.
+    """
+    if isinstance(source, Spool) or (os.fspath(source) != "-" and _is_regular(os.fspath(source))):
+        yield source
+        return
+    name = source_name(source)
+    try:
+        file = tempfile.TemporaryFile(prefix="pybfv-")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise OutputError(f"no temporary file can be made ({_reason(error)}): set TMPDIR") from None
+    with file, _open(source) as stream:
+        for chunk in _raw_chunks(name, stream):
+            try:
+                file.write(chunk)
+                file.flush()
+            except OSError as error:
+                raise OutputError(
+                    f"{name}: can't be kept in a temporary file ({_reason(error)}): set TMPDIR"
+                ) from None
+        yield Spool(file.fileno(), name)
+
+
+@contextmanager
+def open_chunks(source: Source) -> Iterator[Iterator[bytes]]:
+    """The source's bytes in chunks, uncompressed; gzip and zstd are recognised by their first bytes."""
+    name = source_name(source)
+    with _open(source) as stream:
+        raw = _raw_chunks(name, stream)
+        head = b""
+        while len(head) < 4 and (more := next(raw, b"")):
+            head += more
+        if head.startswith(b"\x1f\x8b"):
+            yield _gunzip(name, _Rewound(head, stream))
+        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+            yield _unzstd(name, chain([head], raw))
+        else:
+            yield chain([head], raw) if head else iter(())
+
+
+def _gunzip(name: str, stream: _Rewound) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=stream) as file:  # type: ignore[arg-type]
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name}: damaged gzip data ({_reason(error)}): get the file again") from None
+    except OSError as error:
+        raise MissingInputError(f"{name}: can't be read ({_reason(error)})") from None
+
+
+def _unzstd(name: str, raw: Iterator[bytes]) -> Iterator[bytes]:
+    # Not the library's stream reader: that takes a truncated file for a complete one.
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    frame = None
+    try:
+        for chunk in raw:
+            for at in range(0, len(chunk), _ZSTD_PIECE):
+                piece = chunk[at : at + _ZSTD_PIECE]
+                while piece:
+                    frame = frame or decompressor.decompressobj()
+                    yield frame.decompress(piece)
+                    piece = frame.unused_data if frame.eof else b""
+                    frame = None if frame.eof else frame
+    except zstandard.ZstdError as error:
+        raise DataError(f"{name}: damaged zstd data ({_reason(error)}): get the file again") from None
+    if frame is not None:
+        raise DataError(f"{name}: damaged zstd data (it ends in the middle): get the file again")
+
+
+class Lines:
+    """Text lines with their ends (LF, CRLF or CR), from chunks of bytes; a byte order mark is dropped.
+
+    DataError, with line or byte, on undecodable bytes, NUL characters and overlong lines or records.
+    `started`: whether there was any byte. `rows`: a list that grows with each record that the
+    caller completes; when it stands still for too long, a quote was never closed.
+    """
+
+    def __init__(self, name: str, chunks: Iterator[bytes], encoding: str) -> None:
+        self._name, self._chunks, self._encoding = name, chunks, encoding
+        self._count, self._pending = 0, ""  # complete lines given out, start of the next one
+        self.started = False
+        self.rows: list[object] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._batches())
+
+    def _line_after(self, text: str) -> int:
+        """The number of the line in which a character after `text` lies."""
+        return self._count + len(_split(self._pending + text + "x"))
+
+    def _batches(self) -> Iterator[list[str]]:
+        waiting, last = 0, (0, 0)
+        for text in self._decoded():
+            if "\0" in text:
+                line = self._line_after(text[: text.index("\0")])
+                raise DataError(
+                    f"{self._name} line {line}: a NUL character; is it a text file? "
+                    "For UTF-16 give --encoding utf-16"
+                )
+            here = (id(self.rows), len(self.rows))
+            waiting = waiting + len(text) - text.count("\n") if here == last else 0
+            last = here
+            lines = _split(self._pending + text)
+            # The last line may go on in the next chunk, and a CR at its end may be half of a CRLF.
+            self._pending = lines.pop() if lines and not lines[-1].endswith("\n") else ""
+            if max(len(self._pending), waiting) > RECORD_LIMIT:
+                raise DataError(
+                    f"{self._name} line {self._count + len(lines) + 1}: a record of more than {RECORD_LIMIT} "
+                    "characters; is a double quote never closed, or is it no CSV file?"
+                )
+            self._count += len(lines)
+            yield lines
+        if self._pending:
+            yield [self._pending]
+
+    def _decoded(self) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder(self._encoding)("strict")
+        offset, first = 0, True
+        for chunk, final in chain(((chunk, False) for chunk in self._chunks), [(b"", True)]):
+            try:
+                text = decoder.decode(chunk, final)
+            except UnicodeDecodeError as error:
+                good = error.object[: error.start].decode(self._encoding, "ignore")
+                byte = offset + len(chunk) - len(error.object) + error.start
+                raise DataError(
+                    f"{self._name} line {self._line_after(good)}: byte {byte} "
+                    f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding"
+                ) from None
+            except UnicodeError as error:
+                raise DataError(
+                    f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding"
+                ) from None
+            offset += len(chunk)
+            self.started = offset > 0
+            if first and text:
+                text, first = text.removeprefix("\ufeff"), False
+            yield text
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their ends; unlike str.splitlines, only at LF, CRLF and CR."""
+    return io.StringIO(text, newline="").readlines()

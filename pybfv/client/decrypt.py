@@ -1,0 +1,153 @@
+"""Decryption of a result: phases, range check, totals, count check, exact statistics.
+
+Everything that could make a number wrong is checked before one is returned: the key and study, the
+noise of every coefficient read against its static bound, the encrypted count against the header, and
+every total against the interval that this many rows can reach.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from pybfv import native
+from pybfv.errors import DataError, KeyRefusedError
+from pybfv.io.key import SecretKey
+from pybfv.io.result import Result
+from pybfv.native.secret import Secret, round_phase
+from pybfv.study import Study, growth_of
+from pybfv.workload import ONES, Interval, Key, Totals
+
+SCHEMA_VERSION = 1
+REFUSAL = (
+    "the result does not decrypt under this key: it is damaged, forged or was made with another key; "
+    "compute it again from the contributions"
+)
+"""One message for every way in which decryption fails: how it failed would help an attacker."""
+
+
+def _crt(residues: list[int], moduli: tuple[int, ...]) -> int:
+    product = math.prod(moduli)
+    return sum(
+        x * (product // t) * pow(product // t, -1, t) for x, t in zip(residues, moduli, strict=True)
+    ) % product
+
+
+def _into(interval: Interval, value: int, modulus: int) -> int:
+    """The representative of value mod modulus that is nearest above interval.lo."""
+    return interval.lo + (value - interval.lo) % modulus
+
+
+class _Reader:
+    """Decrypts the named ciphertexts of one result to integers mod the study's moduli."""
+
+    def __init__(self, result: Result, study: Study, ring: native.Ring, secret: Secret) -> None:
+        self.result, self.study, self.ring, self.secret = result, study, ring, secret
+
+    def numbers(self, name: str, modulus: int, depth: int) -> list[int]:
+        """The decoded numbers mod t: one total, or N slots (or coefficients) under --reveal slots."""
+        study, t = self.study, self.study.moduli[modulus]
+        n = study.ps.n
+        phase = self.secret.phase(self.result.ciphertexts[name])
+        single = study.reveal == "totals" and study.packing == "batched"
+        bound = study.noises[modulus].fraction(depth)
+        try:
+            read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
+        except DataError:
+            raise DataError(REFUSAL) from None
+        # A scale-free product carries the factor -q (numerics, section 3); fresh ones carry 1.
+        undo = pow(-study.ps.q, -1, t) if depth else 1
+        if single:
+            return [read[0] * n * undo % t]
+        if study.packing == "batched":
+            with native.Encoder.batched(self.ring, study.t_primes(modulus)) as encoder:
+                return [x * undo % t for x in encoder.decode_slots(read)]
+        if study.reveal == "totals":
+            return [sum(read) * undo % t]
+        return [x * undo % t for x in read]
+
+
+def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
+    """Every total of a result as an exact integer of wire values; refuses instead of guessing."""
+    check_result(result, study, key)
+    ps = study.ps
+    modulus = math.prod(study.moduli)
+    names: dict[Key, list[tuple[str, int]]] = {}
+    for name, total, r, _ in study.names():
+        names.setdefault(total, []).append((name, r))
+    found: dict[Key, int] = {}
+    with native.Ring(ps.n, ps.primes) as ring, Secret(ring, key.s) as secret:
+        reader = _Reader(result, study, ring, secret)
+        for total, parts in names.items():
+            columns = [reader.numbers(name, r, len(total) - 1) for name, r in parts]
+            interval, _ = study.growth[total]
+            numbers = [_into(interval, _crt(list(x), study.moduli), modulus) for x in zip(*columns, strict=True)]
+            if any(x not in interval for x in numbers):
+                raise DataError(REFUSAL)
+            found[total] = sum(numbers)
+    rows = found[(ONES,)]
+    if rows != result.rows:
+        raise DataError(REFUSAL)
+    for total, (interval, _) in growth_of(study.workloads, study.bounds, rows).items():
+        if found[total] not in interval:
+            raise DataError(REFUSAL)
+    return found
+
+
+def check_result(result: Result, study: Study, key: SecretKey) -> None:
+    """Refuses a result that is not of this key and study, or not of the form that the study fixes."""
+    if key.key_id != result.key_id:
+        raise KeyRefusedError(
+            f"the result is under key {result.key_id}, the given key is {key.key_id}; "
+            "give the secret key of the study's key pair"
+        )
+    if key.study_hash != result.study.hash:
+        raise KeyRefusedError(
+            f"the result is of study {result.study.hash[:16]}, the key was made for {key.study_hash[:16]}; "
+            "a key serves one study"
+        )
+    fixed = {"reveal": study.reveal, "product": study.product, "packing": study.packing}
+    for field, expected in fixed.items():
+        if getattr(result, field) != expected:
+            raise DataError(f"the result says {field} {getattr(result, field)!r}, its study {expected!r}; compute it anew")
+    shape = (len(study.ps.primes), study.ps.n)
+    expected = {name: (parts, *shape) for name, _, _, parts in study.names()}
+    found = {name: ct.shape for name, ct in result.ciphertexts.items()}
+    if found != expected or not result.params == key.params == study.ps:
+        raise DataError("the result's ciphertexts are not those of its study; compute it anew")
+    if result.rows < 1:
+        raise DataError("the result is over no rows; give contributions with data")
+    study.check_limits(result.rows, result.contributions, 1, "the result")
+
+
+def decrypt(result: Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
+    """The result document (schema: docs/cli.md): every statistic exact, and as nearest binary64."""
+    study = Study(result.study)
+    found = totals_of(result, study, key)
+    totals = Totals(
+        found[(ONES,)],
+        {k[0]: v for k, v in found.items() if len(k) == 1},
+        {(k[0], k[1]): v for k, v in found.items() if len(k) == 2},
+        study.bounds,
+    )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "study": study.hash,
+        "key": result.key_id,
+        "set": study.ps.name,
+        "insecure": study.ps.insecure,
+        "ring_dimension": study.ps.n,
+        "log2_q": study.ps.log2_q,
+        "t": [str(t) for t in study.moduli],
+        "reveal": study.reveal,
+        "product": study.product,
+        "flood_bits": result.flood_bits,
+        "rows": result.rows,
+        "dropped_rows": result.dropped,
+        "contributions": result.contributions,
+        "backend": dict(result.backend),
+        "results": [w.finish(totals, ddof) for w in study.workloads],
+    }
+
+

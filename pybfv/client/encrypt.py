@@ -1,0 +1,105 @@
+"""Encryption of a CSV file: rows to blocks of N, each column of a block to a ciphertext.
+
+Streams: one block is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import BinaryIO
+
+import numpy as np
+
+from pybfv import native
+from pybfv.client.csvio import CsvOptions, blocks
+from pybfv.client.csvsource import Source, source_name
+from pybfv.errors import DataError, KeyRefusedError
+from pybfv.io.ciphertext import ContributionWriter
+from pybfv.io.key import PublicKey, SecretKey
+from pybfv.native.secret import Secret, wipe
+from pybfv.scheme import public
+from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
+from pybfv.study import Study
+
+
+def check_key(study: Study, key: PublicKey | SecretKey) -> None:
+    """KeyRefusedError when the key is not this study's or not for this way of revealing."""
+    theirs = key.study.hash if isinstance(key, PublicKey) else key.study_hash
+    if theirs != study.hash:
+        raise KeyRefusedError(
+            f"key {key.key_id} belongs to study {theirs[:16]}, not to study {study.hash[:16]}; "
+            "take the key that was made with pybfv keygen from this study"
+        )
+    if isinstance(key, SecretKey) and study.reveal == "totals":
+        raise KeyRefusedError(
+            "a secret key encrypts only under --reveal slots; under totals take the public key (public.key)"
+        )
+
+
+def encrypt(
+    study: Study,
+    source: Source,
+    options: CsvOptions,
+    key: PublicKey | SecretKey,
+    stream: BinaryIO,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> tuple[int, int]:
+    """Encrypts a CSV into ``stream`` as a contribution; returns (rows, dropped rows).
+
+    A public key needs 2 parts a ciphertext; a secret key sends part 1 as a seed. Raises DataError for
+    data that the study does not allow, naming row, column and text, and KeyRefusedError for the key.
+    """
+    check_key(study, key)
+    ps = study.ps
+    data = blocks(source, options, study.columns[1:], study.bounds, study.missing, ps.n)
+    ones = np.ones(ps.n, dtype=np.int64)
+    shape = (len(ps.primes), ps.n)
+    with ExitStack() as stack:
+        ring = stack.enter_context(native.Ring(ps.n, ps.primes))
+        encoders = [
+            stack.enter_context(
+                native.Encoder.batched(ring, study.t_primes(r))
+                if study.packing == "batched"
+                else native.Encoder.coefficients(ring, t)
+            )
+            for r, t in enumerate(study.moduli)
+        ]
+        writer = ContributionWriter(
+            stream, study.doc, key.key_id, secrets.token_hex(16),
+            "public" if isinstance(key, PublicKey) else "symmetric", ps.n, ps.primes, study.per_block,
+        )  # fmt: skip
+        if isinstance(key, PublicKey):
+            pk = public.public_polys(ring, key.seed, key.p0)
+            out = native.empty((study.per_block, 2, *shape))
+        else:
+            secret = stack.enter_context(Secret(ring, key.s))
+            halves, a = native.empty((study.per_block, *shape)), native.empty(shape)
+            seeds = np.empty((study.per_block, 32), dtype=np.uint8)
+        rows = 0
+        for block in data:
+            rows += block.rows
+            # before the work: a study refuses what its noise and growth bounds were not made for
+            study.check_limits(rows, 1, 1 + (rows - 1) // ps.n, source_name(source))
+            for k, values in enumerate((ones[: block.rows], *block.values)):
+                for r, encoder in enumerate(encoders):
+                    scaled = encoder.encode(values)
+                    at = k * len(encoders) + r
+                    if isinstance(key, PublicKey):
+                        public.encrypt(ring, pk, scaled, out[at])
+                    else:
+                        seed = fresh_seed()
+                        seeds[at] = np.frombuffer(seed, dtype=np.uint8)
+                        expand_uniform(ring, seed, a)
+                        halves[at] = secret.encrypt(a, scaled, private_bytes(native.error_bytes(ps.n)))
+                    wipe(scaled)
+            if isinstance(key, PublicKey):
+                writer.block(out)
+            else:
+                writer.block(halves, seeds)
+            progress(rows)
+        if rows == 0:
+            raise DataError(f"{source_name(source)}: no complete rows to encrypt; give a file with data")
+        writer.close(rows, data.dropped)
+    return rows, data.dropped

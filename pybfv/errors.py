@@ -1,0 +1,61 @@
+"""Errors of pybfv: one class per documented exit code, all refusals.
+
+A message is one line that says what is wrong, where, and what to do about it.
+The command line prints it on stderr and leaves with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+
+class PybfvError(Exception):
+    """Base of every error that pybfv raises on purpose."""
+
+    exit_code = 70
+
+
+class UsageError(PybfvError, ValueError):
+    """A command, option, name or specification that can't be understood."""
+
+    exit_code = 2
+
+
+class DataError(PybfvError, ValueError):
+    """Bad data or a bad file: unparsable, damaged, mixed, out of bounds, singular."""
+
+    exit_code = 65
+
+
+class MissingInputError(PybfvError):
+    """An input that does not exist or can't be read."""
+
+    exit_code = 66
+
+
+class BackendUnavailableError(PybfvError):
+    """The chosen backend is not available on this machine."""
+
+    exit_code = 69
+
+
+class InternalError(PybfvError):
+    """A state that should be impossible, or a verification that failed."""
+
+    exit_code = 70
+
+
+class OutputError(PybfvError):
+    """An output that exists already or can't be written."""
+
+    exit_code = 73
+
+
+class KeyRefusedError(PybfvError):
+    """A key that does not belong here: wrong kind, wrong study, mixed keys."""
+
+    exit_code = 77
+
+
+class PlanError(PybfvError, ValueError):
+    """Parameters that are invalid, or a plan that they can't carry."""
+
+    exit_code = 78

@@ -1,0 +1,146 @@
+"""Outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, cast
+
+from pybfv.errors import OutputError
+from pybfv.io.source import PathLike, shown
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+class _Output(io.BufferedIOBase):
+    """A stream whose failures to write are OutputErrors that name the target."""
+
+    def __init__(self, raw: Any, target: str) -> None:
+        self._raw = raw
+        self._target = target
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            return self._raw.write(data)
+        except OSError as exc:
+            raise _failed(self._target, exc) from None
+
+    def flush(self) -> None:
+        try:
+            self._raw.flush()
+        except OSError as exc:
+            raise _failed(self._target, exc) from None
+
+
+@contextmanager
+def atomic_output(
+    path: PathLike, *, force: bool = False, mode: int = 0o644, hint: str = "give --force or another name"
+) -> Iterator[BinaryIO]:
+    """A binary stream whose bytes become the file ``path`` when the block ends without an exception.
+
+    They go to a temporary file in the same folder (permissions ``mode`` less the umask, from its
+    creation), which is flushed to disk and then takes the name in one step. Without ``force`` an existing
+    target is refused at once, and again at the end should it have appeared meanwhile; ``hint`` ends that
+    message. With ``force`` a regular file or symbolic link of that name is replaced. After any
+    exception, KeyboardInterrupt too, nothing is left. ``-`` is standard output, written directly.
+    Raises OutputError for whatever can't be written.
+    """
+    if os.fspath(path) == "-":
+        stream = _Output(sys.stdout.buffer, "standard output")
+        yield cast(BinaryIO, stream)
+        stream.flush()
+        return
+    origin = shown(path)
+    target = os.path.abspath(os.fsdecode(path))
+    _check_target(os.fsdecode(path), origin, force, hint)
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".pybfv-{secrets.token_hex(8)}.part")
+    raw: BinaryIO | None = None
+    try:
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            raw = os.fdopen(os.open(temporary, flags, mode), "wb")
+        except FileNotFoundError:
+            raise OutputError(
+                f"{origin} can't be written: its folder does not exist; make it first"
+            ) from None
+        except OSError as exc:
+            raise _failed(origin, exc) from None
+        stream = _Output(raw, origin)
+        yield cast(BinaryIO, stream)
+        stream.flush()
+        try:
+            os.fsync(raw.fileno())
+            raw.close()
+            _publish(temporary, target, force)
+            _sync_folder(folder)
+        except FileExistsError:
+            raise OutputError(f"{origin} exists: {hint}") from None
+        except OSError as exc:
+            raise _failed(origin, exc) from None
+    finally:
+        if raw is not None:
+            with suppress(OSError):
+                raw.close()
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _check_target(path: str, origin: str, force: bool, hint: str) -> None:
+    """Refuses what the finished file could not replace, or may not."""
+    if "\0" in path or not path:
+        raise OutputError(f"{origin or 'an empty name'} is not a file name; name a file")
+    if path.endswith(os.sep) or os.path.isdir(path):
+        raise OutputError(f"{origin} is a folder; name a file in it")
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as exc:
+        raise _failed(origin, exc) from None
+    if not stat.S_ISREG(found.st_mode):
+        with suppress(OSError):
+            found = os.stat(path)  # a link to a device must not be replaced either
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        raise OutputError(f"{origin} is a pipe or device, not a file; use - for standard output")
+    if not force:
+        raise OutputError(f"{origin} exists: {hint}")
+
+
+def _publish(temporary: str, target: str, force: bool) -> None:
+    if force:
+        os.replace(temporary, target)
+        return
+    try:
+        os.link(temporary, target)  # fails when the target exists, unlike a rename
+    except FileExistsError:
+        raise
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        # A file system without hard links: claim the name, which also fails when it exists.
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.replace(temporary, target)
+
+
+def _sync_folder(folder: str) -> None:
+    """Makes the new name durable, where the file system can."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _failed(origin: str, exc: OSError) -> OutputError:
+    return OutputError(f"{origin} can't be written: {exc.strerror or exc}")

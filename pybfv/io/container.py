@@ -1,0 +1,307 @@
+"""The container of every binary file: a prologue, records, an end record (FORMAT.md, section 3).
+
+A record's CRC-32C also covers its place in the file and its file's header, so that records that
+were swapped, repeated, dropped or taken from another file are refused like flipped bits are.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from pybfv import native
+from pybfv.errors import DataError, KeyRefusedError
+from pybfv.io import canonical
+from pybfv.io.source import CHUNK, PathLike, Source, open_source
+
+MAGIC = b"\x89PBFV\r\n\x1a"
+VERSION = 1
+
+HEAD = b"HEAD"
+STUDY = b"STDY"
+END = b"END "
+
+MAX_RECORD = 1 << 30
+"""A record's payload has at most this many bytes."""
+
+_PROLOGUE = struct.Struct("<8sHHI")
+_RECORD = struct.Struct("<4sQ")
+_CRC = struct.Struct("<I")
+_BINDING = struct.Struct("<IQ")
+_TOTALS = struct.Struct("<QQQQ")
+END_SIZE = _RECORD.size + _TOTALS.size + _CRC.size
+"""Bytes of a whole end record."""
+RECORD_OVERHEAD = _RECORD.size + _CRC.size
+"""Bytes of a record beside its payload."""
+PROLOGUE_SIZE = _PROLOGUE.size
+MAX_COUNT = (1 << 63) - 1
+"""Counts of rows, blocks and contributions are at most this."""
+
+
+class Kind(IntEnum):
+    """What a file holds; the values are those in the prologue."""
+
+    SECRET_KEY = 1
+    PUBLIC_KEY = 2
+    CONTRIBUTION = 3
+    PARTIAL = 4
+    RESULT = 5
+
+    @property
+    def label(self) -> str:
+        """The kind with its article, for messages."""
+        return "a " + self.name.lower().replace("_", " ")
+
+    @property
+    def extension(self) -> str:
+        """The usual end of such a file's name."""
+        return {3: ".bfvc", 4: ".bfvp", 5: ".bfvr"}.get(self.value, ".key")
+
+
+class EndTotals(NamedTuple):
+    """The counts in the end record: all 0 where a kind has no such count."""
+
+    rows: int
+    dropped: int
+    blocks: int
+
+
+def wire(array: np.ndarray) -> memoryview:
+    """The bytes of an integer array as files hold them (little-endian, C order)."""
+    fixed = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return memoryview(fixed).cast("B")
+
+
+class RecordWriter:
+    """Writes one file to a binary stream, forward only; ``end`` completes it."""
+
+    def __init__(self, stream: BinaryIO, kind: Kind) -> None:
+        self._stream = stream
+        self._records = 0
+        start = _PROLOGUE.pack(MAGIC, VERSION, kind, 0)[:-4]
+        self._bound = native.crc32c(start)
+        stream.write(start + _CRC.pack(self._bound))
+
+    def record(self, tag: bytes, *parts: bytes | memoryview) -> None:
+        """Appends a record whose payload is the parts in a row."""
+        size = sum(len(part) for part in parts)
+        if size > MAX_RECORD:
+            raise DataError(
+                f"a record of {size} bytes is beyond the format's limit of {MAX_RECORD}: use fewer columns"
+            )
+        head = _RECORD.pack(tag, size)
+        crc = native.crc32c(head, native.crc32c(_BINDING.pack(self._bound, self._records)))
+        self._stream.write(head)
+        for part in parts:
+            crc = native.crc32c(part, crc)
+            self._stream.write(part)
+        self._stream.write(_CRC.pack(crc))
+        if self._records == 0:
+            self._bound = crc
+        self._records += 1
+
+    def header(self, fields: dict[str, Any]) -> None:
+        """Appends the header record, always the first."""
+        self.record(HEAD, canonical.canonical_bytes(fields))
+
+    def end(self, rows: int = 0, dropped: int = 0, blocks: int = 0) -> None:
+        """Appends the end record. Counts are 0..2^63 - 1."""
+        self.record(END, _TOTALS.pack(self._records, rows, dropped, blocks))
+
+
+class RecordReader:
+    """Reads one file forward. Every refusal names the file.
+
+    ``wanted``: the kinds that serve here. Raises KeyRefusedError when the file is a secret key and
+    none is wanted (before anything of it beyond the prologue is read), DataError for another kind,
+    an unknown version, or anything that is not such a file. ``start``: the first PROLOGUE_SIZE bytes,
+    where the caller has read them.
+    """
+
+    def __init__(self, source: Source, *wanted: Kind, start: bytes | None = None) -> None:
+        self.source = source
+        self.origin = source.origin
+        self._records = 0
+        if start is None:
+            start = source.read_up_to(PROLOGUE_SIZE)
+        self.kind = sniff(start, self.origin, needs(wanted))
+        if self.kind not in wanted:
+            message = f"{self.origin} is {self.kind.label}; this needs {needs(wanted)}"
+            if self.kind is Kind.SECRET_KEY:
+                raise KeyRefusedError(f"{message}: a secret key stays with its holder")
+            raise DataError(message)
+        (self._bound,) = _CRC.unpack_from(start, PROLOGUE_SIZE - _CRC.size)
+
+    def head(self) -> tuple[bytes, int]:
+        """(tag, payload size) of the next record; its payload must be read next."""
+        raw = self.source.read(_RECORD.size, f"the head of record {self._records}")
+        tag, size = _RECORD.unpack(raw)
+        left = self.source.left
+        if size > MAX_RECORD or (left is not None and size + _CRC.size > left):
+            raise DataError(
+                f"{self.origin} is cut short or damaged: record {self._records} claims {size} bytes;"
+                " get the file again from its maker"
+            )
+        crc = native.crc32c(_BINDING.pack(self._bound, self._records))
+        self._crc = native.crc32c(raw, crc)
+        return tag, size
+
+    def expect(self, tag: bytes, size: int | None = None) -> int:
+        """As head, but refuses another tag or size; the payload's size."""
+        found, length = self.head()
+        if found != tag or (size is not None and length != size):
+            raise self.damaged(
+                f"record {self._records} is {_tag_text(found)} of {length} bytes, not {_tag_text(tag)}"
+                + ("" if size is None else f" of {size}")
+            )
+        return length
+
+    def payload(self, size: int) -> bytearray:
+        """The payload of a record whose head said ``size``, checked."""
+        data = self.source.read(size, f"record {self._records}")
+        self._check(data)
+        return data
+
+    def payload_into(self, *arrays: np.ndarray) -> None:
+        """Fills C-contiguous arrays, in a row, with the payload (their sizes add up to it), checked.
+
+        The arrays' contents are undefined after an error.
+        """
+        views = [memoryview(array).cast("B") for array in arrays]
+        for view in views:
+            self.source.fill(view, f"record {self._records}")
+        self._check(*views)
+        if sys.byteorder == "big":
+            for array in arrays:
+                array.byteswap(inplace=True)
+
+    def skip_payload(self, size: int) -> None:
+        """Reads a payload in chunks and only checks it."""
+        buffer = memoryview(bytearray(min(CHUNK, size)))
+        while size:
+            part = buffer[: min(CHUNK, size)]
+            self.source.fill(part, f"record {self._records}")
+            self._crc = native.crc32c(part, self._crc)
+            size -= len(part)
+        self._check()
+
+    def _check(self, *parts: bytearray | memoryview) -> None:
+        for part in parts:
+            self._crc = native.crc32c(part, self._crc)
+        (stored,) = _CRC.unpack(self.source.read(_CRC.size, f"record {self._records}"))
+        if stored != self._crc:
+            # The record is not counted, so that every later one is refused too.
+            raise self.damaged(f"the checksum of record {self._records} is wrong")
+        if self._records == 0:
+            self._bound = stored
+        self._records += 1
+
+    def header(self) -> Any:
+        """The value of the header record, which is the first."""
+        size = self.expect(HEAD)
+        if size > canonical.MAX_BYTES:
+            raise self.damaged(f"its header claims {size} bytes; at most {canonical.MAX_BYTES} are allowed")
+        return canonical.parse_canonical(bytes(self.payload(size)), f"{self.origin}: header")
+
+    def end(self) -> EndTotals:
+        """The counts of the end record, which must be the next and the last thing in the file."""
+        return self.end_payload(self.expect(END))
+
+    def end_payload(self, size: int) -> EndTotals:
+        """As end, where head has just read the end record's head with that size."""
+        if size != _TOTALS.size:
+            raise self.damaged(f"its end record claims {size} bytes")
+        before = self._records
+        records, *counts = _TOTALS.unpack(self.payload(_TOTALS.size))
+        if records != before:
+            raise self.damaged(f"it has {before} records before its end, which counts {records}")
+        if max(counts) > MAX_COUNT:
+            raise self.damaged(f"a count of {max(counts)} is beyond the limit of {MAX_COUNT}")
+        if self.source.left or self.source.read_up_to(1):
+            raise self.damaged("there are bytes after its end")
+        return EndTotals(*counts)
+
+    def skip_to_end(self) -> tuple[EndTotals, int]:
+        """(counts, payload bytes skipped): on a regular file by seeking, else by reading to the end.
+
+        The skipped records are checked only where they are read. On a regular file the number of
+        skipped bytes must fit the number of records that the end record gives.
+        """
+        before = self._records
+        skipped = 0
+        if self.source.left is None:
+            while (found := self.head())[0] != END:
+                self.skip_payload(found[1])
+                skipped += found[1]
+            return self.end_payload(found[1]), skipped
+        span = self.source.left - END_SIZE
+        self.source.skip_to_last(END_SIZE, "its last record")
+        raw = self.source.read(_RECORD.size + _TOTALS.size, "its last record")
+        if bytes(raw[: _RECORD.size]) != _RECORD.pack(END, _TOTALS.size):
+            raise self.damaged("its last bytes are not an end record")
+        records, *counts = _TOTALS.unpack_from(raw, _RECORD.size)
+        self._crc = native.crc32c(raw, native.crc32c(_BINDING.pack(self._bound, records)))
+        self._check()
+        skipped = span - (records - before) * RECORD_OVERHEAD
+        if records < before or skipped < 0:
+            raise self.damaged(f"its end counts {records} records, more or fewer than it has")
+        if max(counts) > MAX_COUNT:
+            raise self.damaged(f"a count of {max(counts)} is beyond the limit of {MAX_COUNT}")
+        return EndTotals(*counts), skipped
+
+    def damaged(self, why: str) -> DataError:
+        """A refusal of this file."""
+        return DataError(f"{self.origin} is damaged: {why}; get the file again from its maker")
+
+
+@contextmanager
+def open_records(path: PathLike, *wanted: Kind) -> Iterator[RecordReader]:
+    """A reader of the file at ``path`` (``-``: standard input) that is closed at the end."""
+    with open_source(path) as source:
+        yield RecordReader(source, *wanted)
+
+
+def needs(wanted: tuple[Kind, ...]) -> str:
+    """The wanted kinds in words."""
+    return " or ".join(f"{kind.label} ({kind.extension})" for kind in wanted)
+
+
+def sniff(start: bytes, origin: str, need: str) -> Kind:
+    """The kind that a file's first 16 bytes announce; DataError when it is none of ours."""
+    if not start:
+        raise DataError(f"{origin} is empty; this needs {need}")
+    if not start.startswith(MAGIC[: len(start)]):
+        if start.startswith(MAGIC[:5]):
+            raise DataError(
+                f"{origin} is damaged, as by a transfer in text mode; copy it again in binary mode"
+            )
+        if start.startswith(b"{"):
+            raise DataError(f"{origin} is JSON text, perhaps a study; this needs {need}")
+        raise DataError(f"{origin} is not a pybfv file; this needs {need}")
+    if len(start) < PROLOGUE_SIZE:
+        raise DataError(
+            f"{origin} is cut short: it has {len(start)} bytes; get the file again from its maker"
+        )
+    _, version, number, crc = _PROLOGUE.unpack(start)
+    if native.crc32c(start[: PROLOGUE_SIZE - _CRC.size]) != crc:
+        raise DataError(
+            f"{origin} is damaged: its first bytes fail their checksum; get it again from its maker"
+        )
+    if version != VERSION:
+        raise DataError(
+            f"{origin} has format version {version}; this pybfv reads version {VERSION}:"
+            " use the pybfv that the file was made with, or a newer one"
+        )
+    if number not in list(Kind):
+        raise DataError(f"{origin} is of kind {number}, which this pybfv doesn't know; use a newer pybfv")
+    return Kind(number)
+
+
+def _tag_text(tag: bytes) -> str:
+    return ascii(tag.decode("latin-1"))

@@ -1,0 +1,132 @@
+"""What a file says about itself, without any key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from pybfv.errors import PlanError
+from pybfv.io import ciphertext, partial, result
+from pybfv.io.canonical import MAX_BYTES
+from pybfv.io.container import MAGIC, PROLOGUE_SIZE, VERSION, Kind, RecordReader, sniff
+from pybfv.io.header import named_bytes, read_study_of
+from pybfv.io.key import read_public_records
+from pybfv.io.source import PathLike, Source, open_source
+from pybfv.io.study import STUDY_VERSION, StudyDoc, parse_study
+from pybfv.params import ParameterSet, get_set
+
+NEED = "a study, public key, contribution, partial or result"
+_OPEN_KINDS = tuple(kind for kind in Kind if kind is not Kind.SECRET_KEY)
+
+
+def describe(path: PathLike) -> dict[str, Any]:
+    """The facts of any of our files but a secret key (KeyRefusedError), ready for JSON.
+
+    ``path``: a file, or ``-``. Always: file, kind, version, study (hash), statistics (the study's), set,
+    insecure, ring_dimension, log2_q (these four null where a study names no known set). By kind: key,
+    rows, dropped_rows, contributions, contribution, mode, blocks, ciphertexts_per_block, ciphertexts,
+    reveal, product, packing, flood_bits, backend, contents. Of a regular file the header, study and
+    end are checked, the polynomials are not: they are checked where they are used.
+    """
+    with open_source(path) as source:
+        start = source.read_up_to(PROLOGUE_SIZE)
+        if start.startswith(b"{"):
+            return _study_file(start, source)
+        if not start.startswith(MAGIC[:5]):
+            sniff(start, source.origin, NEED)
+        reader = RecordReader(source, *_OPEN_KINDS, start=start)
+        facts = _BY_KIND[reader.kind](reader)
+        kind = reader.kind.name.lower().replace("_", " ")
+        return {"file": source.origin, "kind": kind, "version": VERSION} | facts
+
+
+def _study_file(start: bytes, source: Source) -> dict[str, Any]:
+    study = parse_study(start + source.read_up_to(MAX_BYTES + 1 - len(start)), source.origin)
+    params = None
+    with suppress(PlanError, TypeError):
+        params = get_set(study.data.get("set"))
+    return {"file": source.origin, "kind": "study", "version": STUDY_VERSION} | _common(study, params)
+
+
+def _common(study: StudyDoc, params: ParameterSet | None) -> dict[str, Any]:
+    statistics = study.data.get("statistics")
+    return {
+        "study": study.hash,
+        "statistics": statistics if isinstance(statistics, list) else [],
+        "set": params.name if params else None,
+        "insecure": params.insecure if params else None,
+        "ring_dimension": params.n if params else None,
+        "log2_q": round(params.log2_q, 3) if params else None,
+    }
+
+
+def _public_key(reader: RecordReader) -> dict[str, Any]:
+    key = read_public_records(reader)
+    return _common(key.study, key.params) | {"key": key.key_id}
+
+
+def _contribution(reader: RecordReader) -> dict[str, Any]:
+    fields = ciphertext.take_fields(reader)
+    params: ParameterSet = fields["params"]
+    study = read_study_of(reader, fields["study_hash"], params)
+    totals, skipped = reader.skip_to_end()
+    ciphertext.check_totals(reader, totals, params.n)
+    _check_skipped(
+        reader, skipped, totals.blocks * ciphertext.block_bytes(params, fields["mode"], fields["per_block"])
+    )
+    return _common(study, params) | {
+        "key": fields["key_id"],
+        "contribution": fields["contribution_id"],
+        "contributions": 1,
+        "rows": totals.rows,
+        "dropped_rows": totals.dropped,
+        "mode": fields["mode"],
+        "blocks": totals.blocks,
+        "ciphertexts_per_block": fields["per_block"],
+    }
+
+
+def _partial(reader: RecordReader) -> dict[str, Any]:
+    header = partial.take_header(reader)
+    study = read_study_of(reader, header.study_hash, header.params)
+    totals, skipped = reader.skip_to_end()
+    partial.check_totals(reader, totals, header)
+    _check_skipped(reader, skipped, 16 * header.contributions + named_bytes(header.params, header.entries))
+    return _common(study, header.params) | {
+        "key": header.key_id,
+        "contributions": header.contributions,
+        "rows": header.rows,
+        "dropped_rows": header.dropped,
+        "ciphertexts": header.ciphertexts,
+        "contents": [name for name, _ in header.entries],
+    }
+
+
+def _result(reader: RecordReader) -> dict[str, Any]:
+    found = result.take_header(reader)
+    params: ParameterSet = found["params"]
+    study = read_study_of(reader, found["study_hash"], params)
+    totals, skipped = reader.skip_to_end()
+    result.check_totals(reader, totals, found)
+    _check_skipped(reader, skipped, named_bytes(params, found["entries"]))
+    shared = ("contributions", "rows", "reveal", "product", "packing", "flood_bits", "backend")
+    return (
+        _common(study, params)
+        | {"key": found["key_id"], "dropped_rows": found["dropped"]}
+        | {name: found[name] for name in shared}
+        | {"contents": [name for name, _ in found["entries"]]}
+    )
+
+
+def _check_skipped(reader: RecordReader, skipped: int, expected: int) -> None:
+    if skipped != expected:
+        raise reader.damaged(f"it has {skipped} bytes of contents where its header and end make {expected}")
+
+
+_BY_KIND: dict[Kind, Callable[[RecordReader], dict[str, Any]]] = {
+    Kind.PUBLIC_KEY: _public_key,
+    Kind.CONTRIBUTION: _contribution,
+    Kind.PARTIAL: _partial,
+    Kind.RESULT: _result,
+}

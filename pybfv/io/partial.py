@@ -1,0 +1,170 @@
+"""Partials: unscaled accumulators of some contributions, which merge by addition (FORMAT.md, section 7).
+
+Equal contents give equal bytes: nothing in the file tells when, where or in which order it was made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import numpy as np
+
+from pybfv.errors import DataError
+from pybfv.io.container import EndTotals, Kind, RecordReader, RecordWriter, open_records
+from pybfv.io.header import (
+    Fields,
+    check_named,
+    named_field,
+    params_fields,
+    read_named,
+    read_study_of,
+    require_count,
+    require_hex,
+    study_params,
+    take_named,
+    write_named,
+)
+from pybfv.io.source import PathLike
+from pybfv.io.study import StudyDoc, write_study_record
+from pybfv.params import ParameterSet
+
+IDS = b"CIDS"
+ACCUMULATOR = b"ACCU"
+MAX_IDS = 1 << 24
+"""A partial names at most this many contributions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial:
+    """Accumulated contributions.
+
+    ``contribution_ids``: sorted, distinct, 32 hexadecimal digits each. ``rows``, ``dropped``: over all
+    of them. ``ciphertexts``: summed ciphertexts per column. ``accumulators``: by name, uint32
+    [parts, L, N], NTT form, reduced. DataError when these don't fit each other.
+    """
+
+    study: StudyDoc
+    key_id: str
+    contribution_ids: tuple[str, ...]
+    rows: int
+    dropped: int
+    ciphertexts: int
+    accumulators: dict[str, np.ndarray]
+
+    params: ParameterSet = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", study_params(self.study))
+        require_hex(self.key_id, 32, "a key id")
+        for one in self.contribution_ids:
+            require_hex(one, 32, "a contribution id")
+        if any(a >= b for a, b in zip(self.contribution_ids, self.contribution_ids[1:], strict=False)):
+            raise DataError("the contribution ids of a partial must be sorted and distinct")
+        if len(self.contribution_ids) > MAX_IDS:
+            raise DataError(f"a partial names at most {MAX_IDS} contributions; combine fewer into one")
+        require_count(self.rows, "rows", 1)
+        require_count(self.dropped, "dropped rows")
+        require_count(self.ciphertexts, "ciphertexts", 1)
+        why = misfit(self.params.n, len(self.contribution_ids), self.rows, self.ciphertexts)
+        if why:
+            raise DataError(f"this partial can't be: {why}")
+        check_named(self.params, self.accumulators)
+
+    @property
+    def contributions(self) -> int:
+        """The number of contributions."""
+        return len(self.contribution_ids)
+
+    def __repr__(self) -> str:
+        return f"Partial(contributions={self.contributions}, rows={self.rows}, key_id={self.key_id})"
+
+
+def misfit(n: int, contributions: int, rows: int, ciphertexts: int) -> str:
+    """Why no such contributions exist ("" when they may): each has 1 row or more, n to a block.
+
+    Contributions of r_i >= 1 rows have sum ceil(r_i/n) blocks, which is at least ceil(rows/n) and
+    contributions, and at most contributions + floor((rows - contributions)/n).
+    """
+    if contributions < 1 or rows < contributions:
+        return f"{contributions} contributions with {rows} rows"
+    low = max(contributions, -(-rows // n))
+    high = contributions + (rows - contributions) // n
+    if not low <= ciphertexts <= high:
+        return f"{contributions} contributions of {rows} rows fill {low} to {high} blocks, not {ciphertexts}"
+    return ""
+
+
+def write_partial(stream: BinaryIO, partial: Partial) -> None:
+    """Writes a partial to a binary stream."""
+    writer = RecordWriter(stream, Kind.PARTIAL)
+    fields = {
+        "accumulators": named_field(partial.accumulators),
+        "ciphertexts": int(partial.ciphertexts),
+        "contributions": partial.contributions,
+        "dropped": int(partial.dropped),
+        "key_id": partial.key_id,
+        "rows": int(partial.rows),
+        "study_hash": partial.study.hash,
+    }
+    writer.header(fields | params_fields(partial.params))
+    write_study_record(writer, partial.study)
+    writer.record(IDS, bytes.fromhex("".join(partial.contribution_ids)))
+    write_named(writer, ACCUMULATOR, partial.accumulators)
+    writer.end(partial.rows, partial.dropped, partial.ciphertexts)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialHeader:
+    """The checked header of a partial."""
+
+    params: ParameterSet
+    key_id: str
+    study_hash: str
+    contributions: int
+    rows: int
+    dropped: int
+    ciphertexts: int
+    entries: list[tuple[str, int]]
+
+
+def take_header(reader: RecordReader) -> PartialHeader:
+    """Reads and checks the header."""
+    fields = Fields(reader.header(), reader.origin)
+    header = PartialHeader(
+        key_id=fields.hexadecimal("key_id", 32),
+        study_hash=fields.hexadecimal("study_hash", 64),
+        contributions=fields.integer("contributions", 1, MAX_IDS),
+        rows=fields.integer("rows", 1),
+        dropped=fields.integer("dropped"),
+        ciphertexts=fields.integer("ciphertexts", 1),
+        entries=take_named(fields, "accumulators"),
+        params=fields.params(),
+    )
+    fields.done()
+    why = misfit(header.params.n, header.contributions, header.rows, header.ciphertexts)
+    if why:
+        raise fields.bad(why)
+    return header
+
+
+def check_totals(reader: RecordReader, totals: EndTotals, header: PartialHeader) -> None:
+    """Refuses an end whose counts are not the header's."""
+    if totals != (header.rows, header.dropped, header.ciphertexts):
+        raise reader.damaged("the counts at its end differ from its header's")
+
+
+def read_partial(path: PathLike) -> Partial:
+    """The partial in a file (``-``: standard input), checked. DataError naming the file otherwise."""
+    with open_records(path, Kind.PARTIAL) as reader:
+        header = take_header(reader)
+        study = read_study_of(reader, header.study_hash, header.params)
+        reader.expect(IDS, 16 * header.contributions)
+        text = reader.payload(16 * header.contributions).hex()
+        ids = tuple(text[i : i + 32] for i in range(0, len(text), 32))
+        if any(a >= b for a, b in itertools.pairwise(ids)):
+            raise reader.damaged("its contribution ids are not sorted and distinct")
+        arrays = read_named(reader, ACCUMULATOR, header.params, header.entries)
+        check_totals(reader, reader.end(), header)
+    return Partial(study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays)

@@ -1,0 +1,27 @@
+"""The C library in Python: rings, encoders, backends, checksums. One method per C function.
+
+Arrays are C-contiguous numpy arrays: residues are uint32 [..., L, N], a ciphertext is [parts, L, N].
+What doesn't fit is a UsageError. The library is opened at first use, not on import.
+"""
+
+from __future__ import annotations
+
+from pybfv.native._backend import Acc, Array, Backend
+from pybfv.native._encoder import Encoder
+from pybfv.native._lib import bodies, crc32c, empty
+from pybfv.native._ring import Ring, error_bytes, sample_error, sample_ternary, ternary_bytes
+
+__all__ = [
+    "Acc",
+    "Array",
+    "Backend",
+    "Encoder",
+    "Ring",
+    "bodies",
+    "crc32c",
+    "empty",
+    "error_bytes",
+    "sample_error",
+    "sample_ternary",
+    "ternary_bytes",
+]

@@ -1,0 +1,394 @@
+"""Backends: arrays of ciphertexts and exact accumulators, one method per C function.
+
+Handles free themselves in any order: an array or accumulator keeps its backend alive, and closing a
+backend frees what it still owns, after which they are refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pybfv.errors import UsageError
+from pybfv.native._lib import BFV, check_array, check_integer, empty, view
+from pybfv.native._ring import body_argument, body_message, prime_argument
+
+_KERNELS = ("ntt", "limb")
+_PURPOSES = ("pointwise", "convolve")
+_FORMS = ("ntt", "coefficient")
+_KINDS = ("sum", "product")
+_COUNT_LIMIT = 2**63 - 1
+
+
+class _Owner:
+    """The C backend and the lock that gives it to one thread at a time."""
+
+    def __init__(self, pointer: Any) -> None:
+        self.pointer: Any = pointer
+        self._lock = threading.RLock()
+        self._pending: list[tuple[Any, Any, Any]] = []
+
+    def run(self, function: Any, *arguments: Any) -> int:
+        """Calls ``function(backend, *arguments)``."""
+        with self._lock:
+            self._drain()
+            if self.pointer is None:
+                raise UsageError("this backend is closed: open another")
+            return function(self.pointer, *arguments)
+
+    def drop(self, function: Any, pointer: Any, keep: Any) -> None:
+        """Frees a handle, now or, while another thread computes, before the next call.
+
+        Finalizers end here, on whatever thread; they must not wait. ``keep`` lives until then.
+        """
+        self._pending.append((function, pointer, keep))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drain()
+            finally:
+                self._lock.release()
+
+    def _drain(self) -> None:
+        while self._pending:
+            function, pointer, _ = self._pending.pop()
+            if self.pointer is not None:
+                function(self.pointer, pointer)
+
+    def close(self) -> None:
+        with self._lock:
+            self._drain()
+            if self.pointer is not None:
+                BFV.lib.bfv_close(self.pointer)
+                self.pointer = None
+
+
+class _Handle:
+    """What a backend owns: the C handle, freed with the object or by the backend's drop."""
+
+    def __init__(self, backend: Backend, pointer: Any, free: Any, keep: Any) -> None:
+        self.backend = backend
+        self._pointer = pointer
+        self._free = weakref.finalize(self, backend._owner.drop, free, pointer, keep)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} objects belong to a backend and can't be copied or pickled")
+
+
+class Array(_Handle):
+    """``count`` ciphertexts of ``parts`` parts in a backend."""
+
+    def __init__(self, backend: Backend, pointer: Any, count: int, parts: int, form: str, keep: Any) -> None:
+        super().__init__(backend, pointer, BFV.lib.bfv_drop, keep)
+        self.count = count
+        self.parts = parts
+        self.form = form
+        self.ticket: int | None = None
+
+
+class Acc(_Handle):
+    """An accumulator of a backend: kind "sum" or "product"."""
+
+    def __init__(self, backend: Backend, pointer: Any, kind: str, parts: int) -> None:
+        super().__init__(backend, pointer, BFV.lib.bfv_acc_drop, None)
+        self.kind = kind
+        self.parts = parts
+
+
+def _index(value: str, known: tuple[str, ...], name: str) -> int:
+    if value not in known:
+        raise UsageError(f"unknown {name} {value!r}; known are: {', '.join(known)}")
+    return known.index(value)
+
+
+class Backend:
+    """A backend of the C library, opened by name ("cpu") for one ring.
+
+    threads: 1 to 256, 0 for all cores. body: a kernel body, None for the best. BackendUnavailableError
+    for a backend, kernels or body that can't run here.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        n: int,
+        primes: Sequence[int],
+        threads: int = 1,
+        body: str | None = None,
+        kernels: str = "ntt",
+    ) -> None:
+        lib, ffi = BFV.lib, BFV.ffi
+        argument = prime_argument(primes, lib.BFV_MAX_PRIMES, "primes")
+        body_text = body_argument(body)
+        options = ffi.new("bfv_options *")
+        options.n = check_integer(n, lib.BFV_MIN_N, lib.BFV_MAX_N, "n")
+        options.count = len(argument)
+        options.primes = argument
+        options.kernels = _index(kernels, _KERNELS, "kernels")
+        options.threads = check_integer(threads, 0, lib.BFV_MAX_THREADS, "threads")
+        options.body = body_text
+        out = ffi.new("bfv_backend **")
+        status = lib.bfv_open(name.encode(), options, out)
+        unsupported = (
+            f"backend {name!r} with kernels {kernels!r} is not available in this build: use cpu, ntt"
+        )
+        if status == lib.BFV_E_UNSUPPORTED and (name, kernels) == ("cpu", "ntt"):
+            unsupported = body_message(body)
+        BFV.check(
+            status,
+            f"opening backend {name!r}",
+            unsupported=unsupported,
+            argument=f"N = {n} with primes {', '.join(map(str, primes))} is no ring for a backend: N must be "
+            f"a power of two, the primes distinct, prime, 1 mod {2 * n} and below 2^30",
+        )
+        self.n = int(n)
+        self.primes = tuple(int(p) for p in primes)
+        self._tail = (len(self.primes), self.n)
+        self._owner = _Owner(out[0])
+        self._close = weakref.finalize(self, self._owner.close)
+        self._lent: weakref.WeakKeyDictionary[Array, list[Any]] = weakref.WeakKeyDictionary()
+
+    def close(self) -> None:
+        """Frees the backend and all it owns; closing twice is fine."""
+        self._close()
+
+    def __enter__(self) -> Backend:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a backend can't be copied or pickled")
+
+    def _run(self, what: str, function: Any, *arguments: Any) -> None:
+        BFV.check(self._owner.run(function, *arguments), what)
+
+    def _handle(self, handle: Any, kind: type[_Handle]) -> Any:
+        if not isinstance(handle, kind) or handle.backend is not self:
+            raise UsageError(f"not an {kind.__name__} of this backend: {type(handle).__name__}")
+        if not handle._free.alive:
+            raise UsageError(f"this {kind.__name__} was dropped: make another")
+        return handle._pointer
+
+    def info(self) -> dict[str, Any]:
+        """name, body, kernels, threads, dpus, tasklets; None where one doesn't apply."""
+        out = BFV.ffi.new("bfv_info *")
+        self._run("info", BFV.lib.bfv_get_info, out)
+        return {
+            "name": BFV.ffi.string(out.name).decode(),
+            "body": BFV.ffi.string(out.body).decode(),
+            "kernels": _KERNELS[out.kernels],
+            "threads": int(out.threads),
+            "dpus": int(out.dpus) or None,
+            "tasklets": int(out.tasklets) or None,
+        }
+
+    def stats(self) -> dict[str, int]:
+        """sums, products: ciphertexts and products accumulated; bytes_in, bytes_out: moved."""
+        out = BFV.ffi.new("bfv_stats *")
+        self._run("stats", BFV.lib.bfv_get_stats, out)
+        return {name: int(getattr(out, name)) for name in ("sums", "products", "bytes_in", "bytes_out")}
+
+    # arrays
+
+    def put(
+        self,
+        array: np.ndarray,
+        borrow: bool = False,
+        *,
+        form: str = "ntt",
+        purpose: str = "pointwise",
+        wait: bool = True,
+    ) -> Array:
+        """Takes ciphertexts, uint32 [count, parts, L, N]; DataError when a residue is not below its prime.
+
+        The source is free again on return, unless ``borrow`` (it must stay unchanged until drop) or
+        ``wait=False`` (until ``wait`` or ``sync``). It is kept alive in any case.
+        """
+        check_array(array, (None, None, *self._tail), "array")
+        count, parts = array.shape[:2]
+        check_integer(count, 1, _COUNT_LIMIT, "the number of ciphertexts")
+        check_integer(parts, 2, 3, "the number of parts")
+        desc = BFV.ffi.new("bfv_desc *")
+        desc.n, desc.primes, desc.word, desc.parts = self.n, len(self.primes), 32, parts
+        desc.form = _index(form, _FORMS, "form")
+        desc.purpose = _index(purpose, _PURPOSES, "purpose")
+        desc.flags = BFV.lib.BFV_PUT_BORROW if borrow else 0
+        out, ticket = BFV.ffi.new("bfv_array **"), BFV.ffi.new("bfv_ticket *")
+        source = view(BFV, "uint32_t[]", array, "array")
+        self._run("ciphertexts for the backend", BFV.lib.bfv_put, desc, source, count, out, ticket)
+        keep = [source]
+        result = Array(self, out[0], count, parts, form, keep)
+        result.ticket = int(ticket[0])
+        if not borrow:
+            self._lent[result] = keep
+            if wait:
+                self.wait(result)
+        return result
+
+    def get(self, array: Array, first: int = 0, count: int | None = None) -> np.ndarray:
+        """Ciphertexts ``first`` and following, by default all, [count, parts, L, N]."""
+        pointer = self._handle(array, Array)
+        check_integer(first, 0, array.count - 1, "first")
+        number = check_integer(
+            array.count - first if count is None else count, 1, array.count - first, "count"
+        )
+        out = empty((number, array.parts, *self._tail))
+        into = view(BFV, "uint32_t[]", out, "out", write=True)
+        self._run("ciphertexts from the backend", BFV.lib.bfv_get, pointer, first, number, into)
+        return out
+
+    def drop(self, array: Array) -> None:
+        """Frees an array."""
+        self._handle(array, Array)
+        array._free()
+
+    def wait(self, array: Array) -> None:
+        """Returns when the array's source is no longer needed (unless it is borrowed)."""
+        self._handle(array, Array)
+        if array.ticket is not None:
+            self._run("wait", BFV.lib.bfv_wait, array.ticket)
+            self._release(array)
+
+    def sync(self) -> None:
+        """Waits for everything; raises the first error since the last sync."""
+        self._run("sync", BFV.lib.bfv_sync)
+        for array in list(self._lent):
+            self._release(array)
+
+    def _release(self, array: Array) -> None:
+        # the finalizer holds the same list: emptying it lets the source go
+        self._lent.pop(array, []).clear()
+
+    # arithmetic
+
+    def _result(self, what: str, function: Any, count: int, parts: int, form: str, *arguments: Any) -> Array:
+        out = BFV.ffi.new("bfv_array **")
+        self._run(what, function, *arguments, out)
+        return Array(self, out[0], count, parts, form, None)
+
+    def _binary(self, what: str, function: Any, a: Array, b: Array) -> Array:
+        pointers = self._handle(a, Array), self._handle(b, Array)
+        if (a.count, a.parts, a.form) != (b.count, b.parts, b.form):
+            raise UsageError(f"{what} needs arrays of equal count, parts and form")
+        return self._result(what, function, a.count, a.parts, a.form, *pointers)
+
+    def add(self, a: Array, b: Array) -> Array:
+        """a + b, ciphertext by ciphertext."""
+        return self._binary("add", BFV.lib.bfv_add, a, b)
+
+    def sub(self, a: Array, b: Array) -> Array:
+        """a - b, ciphertext by ciphertext."""
+        return self._binary("sub", BFV.lib.bfv_sub, a, b)
+
+    def neg(self, a: Array) -> Array:
+        """-a."""
+        return self._result("neg", BFV.lib.bfv_neg, a.count, a.parts, a.form, self._handle(a, Array))
+
+    def _plain(self, what: str, function: Any, a: Array, m: np.ndarray) -> Array:
+        pointer = self._handle(a, Array)
+        self._need_ntt(a)
+        check_array(m, self._tail, "m")
+        plain = view(BFV, "uint32_t[]", m, "m")
+        return self._result(what, function, a.count, a.parts, a.form, pointer, plain)
+
+    def add_plain(self, a: Array, m: np.ndarray) -> Array:
+        """a + m, m one scaled plaintext [L, N] in NTT form."""
+        return self._plain("add_plain", BFV.lib.bfv_add_plain, a, m)
+
+    def mul_plain(self, a: Array, m: np.ndarray) -> Array:
+        """a m, m one reduced, unscaled plaintext [L, N] in NTT form."""
+        return self._plain("mul_plain", BFV.lib.bfv_mul_plain, a, m)
+
+    def mul(self, a: Array, b: Array) -> Array:
+        """The tensor mod q without any factor, 2 and 2 parts to 3, ciphertext by ciphertext."""
+        pointers = self._handle(a, Array), self._handle(b, Array)
+        if (a.count, a.parts, b.count, b.parts) != (a.count, 2, a.count, 2):
+            raise UsageError("mul needs arrays of equal count and two parts")
+        self._need_ntt(a, b)
+        return self._result("mul", BFV.lib.bfv_mul, a.count, 3, a.form, *pointers)
+
+    # accumulators
+
+    def acc_new(self, kind: str, parts: int) -> Acc:
+        """An accumulator, 0: kind "sum" with 2 or 3 parts, or "product" with 3."""
+        number = _index(kind, _KINDS, "kind of accumulator")
+        check_integer(parts, 3 if kind == "product" else 2, 3, "parts")
+        out = BFV.ffi.new("bfv_acc **")
+        self._run("acc_new", BFV.lib.bfv_acc_new, number, parts, out)
+        return Acc(self, out[0], kind, parts)
+
+    def acc_drop(self, acc: Acc) -> None:
+        """Frees an accumulator."""
+        self._handle(acc, Acc)
+        acc._free()
+
+    @staticmethod
+    def _need_ntt(*arrays: Array) -> None:
+        if any(a.form != "ntt" for a in arrays):
+            raise UsageError("this operation needs ciphertexts in NTT form")
+
+    @staticmethod
+    def _check_terms(array: Array, first: int, stride: int, count: int) -> None:
+        check_integer(first, 0, array.count - 1, "first")
+        check_integer(stride, 1, _COUNT_LIMIT, "stride")
+        check_integer(count, 1, (array.count - 1 - first) // stride + 1, "count")
+
+    def acc_add(self, acc: Acc, arr: Array, first: int, stride: int, count: int) -> None:
+        """acc += sum over k < count of arr[first + k stride]."""
+        pointers = self._handle(acc, Acc), self._handle(arr, Array)
+        if acc.kind != "sum" or acc.parts != arr.parts:
+            raise UsageError(f"a {acc.kind} of {acc.parts} parts can't add ciphertexts of {arr.parts} parts")
+        self._need_ntt(arr)
+        self._check_terms(arr, first, stride, count)
+        self._run("acc_add", BFV.lib.bfv_acc_add, *pointers, first, stride, count)
+
+    def acc_mul(
+        self, acc: Acc, a: Array, first_a: int, b: Array, first_b: int, stride: int, count: int
+    ) -> None:
+        """acc += sum over k < count of the tensor a[first_a + k stride] (x) b[first_b + k stride]."""
+        pointer, left, right = self._handle(acc, Acc), self._handle(a, Array), self._handle(b, Array)
+        if acc.kind != "product" or (a.parts, b.parts) != (2, 2):
+            raise UsageError("acc_mul needs a product accumulator and ciphertexts of two parts")
+        self._need_ntt(a, b)
+        self._check_terms(a, first_a, stride, count)
+        self._check_terms(b, first_b, stride, count)
+        self._run("acc_mul", BFV.lib.bfv_acc_mul, pointer, left, first_a, right, first_b, stride, count)
+
+    def acc_merge(self, acc: Acc, other: Acc) -> None:
+        """acc += other, another accumulator of the same kind and parts."""
+        pointers = self._handle(acc, Acc), self._handle(other, Acc)
+        if acc is other or (acc.kind, acc.parts) != (other.kind, other.parts):
+            raise UsageError("acc_merge needs another accumulator of the same kind and parts")
+        self._run("acc_merge", BFV.lib.bfv_acc_merge, *pointers)
+
+    def acc_save(self, acc: Acc) -> np.ndarray:
+        """The canonical state, [parts, L, N]."""
+        pointer = self._handle(acc, Acc)
+        out = empty((acc.parts, *self._tail))
+        self._run("acc_save", BFV.lib.bfv_acc_save, pointer, view(BFV, "uint32_t[]", out, "out", write=True))
+        return out
+
+    def acc_load(self, acc: Acc, state: np.ndarray) -> None:
+        """Replaces the state, [parts, L, N]; DataError when a residue is not below its prime."""
+        pointer = self._handle(acc, Acc)
+        check_array(state, (acc.parts, *self._tail), "state")
+        self._run(
+            "an accumulator's state", BFV.lib.bfv_acc_load, pointer, view(BFV, "uint32_t[]", state, "state")
+        )
+
+    def acc_finish(self, acc: Acc, factor: Sequence[int]) -> Array:
+        """The accumulator times factor[i] mod p_i, 0 <= factor[i] < p_i, as an array of one ciphertext."""
+        pointer = self._handle(acc, Acc)
+        if len(factor) != len(self.primes):
+            raise UsageError(f"{len(self.primes)} factors are needed, one a prime, not {len(factor)}")
+        values = [
+            check_integer(f, 0, p - 1, f"the factor mod {p}")
+            for f, p in zip(factor, self.primes, strict=True)
+        ]
+        factors = BFV.ffi.new("uint32_t[]", values)
+        return self._result("acc_finish", BFV.lib.bfv_acc_finish, 1, acc.parts, "ntt", pointer, factors)

@@ -1,0 +1,126 @@
+"""Encoders: integers to scaled plaintexts round(q m / t) mod q, and slots back."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pybfv.errors import UsageError
+from pybfv.native._lib import BFV, check_array, check_integer, empty, view, words_of
+from pybfv.native._ring import Ring, prime_argument
+
+
+class Encoder:
+    """Made by ``Encoder.batched`` or ``Encoder.coefficients``; independent of the ring afterwards.
+
+    ``t`` is the plaintext modulus, ``t_primes`` its primes, None for coefficients.
+    """
+
+    def __init__(self, ring: Ring, pointer: Any, t: int, t_primes: tuple[int, ...] | None) -> None:
+        self._pointer = pointer
+        self._close = weakref.finalize(self, BFV.lib.bfv_encoder_close, pointer)
+        self.n = ring.n
+        self.t = t
+        self.t_primes = t_primes
+        self._shape = (len(ring.primes), ring.n)
+
+    @classmethod
+    def batched(cls, ring: Ring, t_primes: Sequence[int]) -> Encoder:
+        """Value i in slot i; t < q is a product of distinct primes = 1 mod 2N below 2^30, none in q."""
+        argument = prime_argument(t_primes, BFV.lib.BFV_MAX_T_PRIMES, "t_primes")
+        out = BFV.ffi.new("bfv_encoder **")
+        status = BFV.lib.bfv_encoder_open_batched(ring.pointer, argument, len(argument), out)
+        BFV.check(
+            status,
+            "opening a batched encoder",
+            argument=f"t = {' * '.join(map(str, t_primes))} can't batch: its primes must be distinct, 1 mod "
+            f"{2 * ring.n}, below 2^30 and not in q, and t below q and 2^512",
+        )
+        primes = tuple(int(p) for p in t_primes)
+        return cls(ring, out[0], prod(primes), primes)
+
+    @classmethod
+    def coefficients(cls, ring: Ring, t: int) -> Encoder:
+        """Value i in coefficient i; any t, 2 <= t < q, t < 2^512, prime to q."""
+        limit = BFV.lib.BFV_MAX_T_WORDS
+        check_integer(t, 2, 2 ** (64 * limit) - 1, "t")
+        words = view(BFV, "uint64_t[]", words_of([int(t)], limit, signed=False), "t")
+        out = BFV.ffi.new("bfv_encoder **")
+        status = BFV.lib.bfv_encoder_open_coefficients(ring.pointer, words, limit, out)
+        BFV.check(
+            status,
+            "opening a coefficient encoder",
+            argument=f"t = {t} can't be a plaintext modulus here: it must be below q and prime to q",
+        )
+        return cls(ring, out[0], int(t), None)
+
+    @property
+    def pointer(self) -> Any:
+        """The C handle; UsageError once closed."""
+        if not self._close.alive:
+            raise UsageError("this encoder is closed: open another")
+        return self._pointer
+
+    def close(self) -> None:
+        """Frees the encoder; closing twice is fine."""
+        self._close()
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _words(self, values: np.ndarray | Sequence[int]) -> tuple[Any, int, int]:
+        """The values' buffer, words of each, count."""
+        if isinstance(values, np.ndarray):
+            check_array(values, (None,), "values", np.int64)
+            return values, 1, len(values)
+        try:
+            numbers = [operator.index(v) for v in values]
+        except TypeError:
+            raise UsageError("values must be integers: scale them first") from None
+        words = max((v.bit_length() for v in numbers), default=0) // 64 + 1  # one bit for the sign
+        limit = BFV.lib.BFV_MAX_T_WORDS
+        if words > limit:
+            raise UsageError(
+                f"a value needs more than {64 * limit} bits with its sign: reduce it mod t first"
+            )
+        return words_of(numbers, words, signed=True), words, len(numbers)
+
+    def encode(self, values: np.ndarray | Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
+        """Up to N integers, int64 array or ints, mod t, scaled: [L, N] in coefficient form.
+
+        Coefficients: exactly round(q m / t), ties towards minus infinity. Batched: within 2^-28 of it.
+        """
+        buffer, words, count = self._words(values)
+        if count > self.n:
+            raise UsageError(f"{count} values don't fit into {self.n} places: use more ciphertexts")
+        target = empty(self._shape) if out is None else check_array(out, self._shape, "out", write=True)
+        source = view(BFV, "uint64_t[]", buffer, "values")
+        into = view(BFV, "uint32_t[]", target, "out", write=True)
+        BFV.check(BFV.lib.bfv_encode(self.pointer, source, words, count, into), "encoding")
+        return target
+
+    def decode_slots(self, m: Sequence[int]) -> list[int]:
+        """The N slots, ints in [0, t), of a plaintext polynomial with N coefficients in [0, t)."""
+        if self.t_primes is None:
+            raise UsageError("this encoder has no slots: it puts values into coefficients")
+        if len(m) != self.n or any(not 0 <= x < self.t for x in m):
+            raise UsageError(f"a plaintext has {self.n} coefficients from 0 to t - 1")
+        words = (self.t.bit_length() + 63) // 64
+        source = view(BFV, "uint64_t[]", words_of(m, words, signed=False), "m")
+        residues = empty((len(self.t_primes), self.n))
+        into = view(BFV, "uint32_t[]", residues, "slots", write=True)
+        BFV.check(BFV.lib.bfv_decode_slots(self.pointer, source, words, into), "decoding slots")
+        if len(self.t_primes) == 1:
+            return residues[0].tolist()
+        units = [self.t // p * pow(self.t // p, -1, p) for p in self.t_primes]
+        return [
+            sum(u * r for u, r in zip(units, column, strict=True)) % self.t for column in residues.T.tolist()
+        ]

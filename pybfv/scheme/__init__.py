@@ -1,0 +1,1 @@
+"""The BFV scheme: parameters in, ciphertexts with known factor and noise out."""

@@ -1,0 +1,294 @@
+"""Static worst-case bounds on the noise of a ciphertext, made before any key or data exists.
+
+The derivation of every formula is in docs/noise.md. In short: s and u are uniform ternary, key and
+encryption errors are centred binomial with 21 + 21 bits (variance 10.5). Conditional on the key
+(s, e), a fresh noise is a linear form in independent variables, each strictly sub-Gaussian, so
+sums have Gaussian tails and products have the tails of the Gaussian quadratic form. Both depend on
+the key only through a few functionals of its embeddings; key generation redraws keys whose
+functionals exceed published ceilings (`key_ok`), and the bounds are evaluated at the ceilings.
+
+A plaintext modulus t decrypts rightly when |noise| < q/(2t). Relative to q m / t the noise of
+- a sum is at most sum_bound;
+- a scale-free sum of products is at most t * product_bound (|sum w w'| < q/2 is the same condition);
+- an added encryption of zero is at most zero_bound more.
+``python -m pybfv.scheme.noise`` prints the largest log2 t by set, encryption and number of ciphertexts.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+
+from pybfv.errors import PlanError
+from pybfv.params import KEY_CEILINGS, SETS, ParameterSet
+
+ERROR_VARIANCE = 10.5
+"""Variance of a centred binomial error with 21 + 21 bits."""
+TERNARY_VARIANCE = 2 / 3
+"""Variance of a uniform ternary coefficient."""
+ROUNDING = 0.5
+"""Largest |round(q m/t) - q m/t|."""
+SQUARE_EXCESS = 2.0
+"""K of the comparison lemma (docs/noise.md): what the diagonal of a square costs beyond a Gaussian's."""
+SAFETY = 1e-6
+"""Relative margin for the rounding of the double-precision embeddings."""
+MODES = ("public", "symmetric")
+KINDS = ("sum", "scaled", "scale_free")
+_MAX_COUNT = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFunctionals:
+    """What the bounds need to know of a key (s, e) of dimension n, or ceilings on it.
+
+    Over the n/2 conjugate pairs of embeddings, with r_j = 1 + |s(zeta_j)|^2 and
+    w_j = 2/3 |e(zeta_j)|^2 + 10.5 r_j (1/n of the variance of a fresh public-key noise at zeta_j):
+    means, root mean squares, the fourth-power mean and maxima of w, r and r w.
+    w_mean is also the variance of one coefficient of a fresh public-key noise.
+    """
+
+    n: int
+    w_mean: float
+    w_rms: float
+    w_mean4: float
+    w_max: float
+    r_mean: float
+    r_rms: float
+    r_max: float
+    rw_mean: float
+    rw_rms: float
+    rw_max: float
+
+    def within(self, ceilings: KeyFunctionals) -> bool:
+        """Whether every functional, with the safety margin, is at most its ceiling."""
+        return self.n == ceilings.n and all(
+            getattr(self, f.name) * (1 + SAFETY) <= getattr(ceilings, f.name)
+            for f in fields(self)
+            if f.name != "n"
+        )
+
+
+def embeddings(x: np.ndarray) -> np.ndarray:
+    """|x(zeta_j)|^2 for zeta_j = exp(i pi (2j + 1)/n), j < n/2; x: n real coefficients. Out: float64 [n/2].
+
+    A twisted FFT in double precision: relative error below 1e-12 of the largest value for n <= 16384.
+    The other n/2 roots of X^n + 1 are the conjugates and give the same values.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    n = x.shape[-1]
+    values = np.fft.fft(x * np.exp(-1j * np.pi / n * np.arange(n)))[..., : n // 2]
+    return values.real**2 + values.imag**2
+
+
+def measure(s: np.ndarray, e: np.ndarray) -> KeyFunctionals:
+    """The functionals of a key: s ternary and e the error, n coefficients each."""
+    if s.ndim != 1 or s.shape != e.shape:
+        raise PlanError(f"a key's s and e must be vectors of one length, not {s.shape} and {e.shape}")
+    r = 1 + embeddings(s)
+    w = TERNARY_VARIANCE * embeddings(e) + ERROR_VARIANCE * r
+    rw = r * w
+
+    def rms(x: np.ndarray) -> float:
+        return math.sqrt(np.mean(x**2))
+
+    return KeyFunctionals(
+        n=len(s),
+        w_mean=float(w.mean()),
+        w_rms=rms(w),
+        w_mean4=math.sqrt(rms(w**2)),
+        w_max=float(w.max()),
+        r_mean=float(r.mean()),
+        r_rms=rms(r),
+        r_max=float(r.max()),
+        rw_mean=float(rw.mean()),
+        rw_rms=rms(rw),
+        rw_max=float(rw.max()),
+    )
+
+
+@lru_cache
+def key_ceilings(n: int) -> KeyFunctionals:
+    """The published ceilings for dimension n, which key generation enforces; PlanError if there are none."""
+    if n not in KEY_CEILINGS:
+        known = ", ".join(str(k) for k in KEY_CEILINGS)
+        raise PlanError(f"no key ceilings for ring dimension {n!r}; there are for N = {known}")
+    return KeyFunctionals(n=n, **KEY_CEILINGS[n])
+
+
+def key_ok(s: np.ndarray, e: np.ndarray) -> bool:
+    """Whether the key with secret s and error e (integers, n coefficients each) is within the ceilings.
+
+    About every second honestly drawn key is; the others must be redrawn, s and e together.
+    Not constant time: the decision is about a key that is thrown away, or a fact that is public.
+    """
+    return measure(s, e).within(key_ceilings(len(s)))
+
+
+def _check(mode: str, u: int, fail_bits: float) -> int:
+    if mode not in MODES:
+        raise PlanError(f"unknown encryption mode {mode!r}; known: {', '.join(MODES)}")
+    try:
+        u = operator.index(u)
+    except TypeError:
+        raise PlanError(f"the number of ciphertexts must be an integer, not {u!r}") from None
+    if not 1 <= u <= _MAX_COUNT:
+        raise PlanError(f"the number of ciphertexts is {u}; it must be 1 to 2^40")
+    if not 1 <= fail_bits <= 4096:
+        raise PlanError(f"the failure bound 2^-{fail_bits} is outside 2^-4096..2^-1")
+    return u
+
+
+def _ceil(bound: float) -> int:
+    """An integer at or above a bound computed in double precision."""
+    return math.ceil(bound * (1 + 1e-9))
+
+
+def _gaussian_tail(variance: float, fail_bits: float) -> float:
+    """b with 2 exp(-b^2 / (2 variance)) = 2^-fail_bits."""
+    return math.sqrt(2 * variance * (fail_bits + 1) * math.log(2))
+
+
+def _sum(key: KeyFunctionals, mode: str, u: int, fail_bits: float) -> float:
+    variance = key.w_mean if mode == "public" else ERROR_VARIANCE
+    return _gaussian_tail(u * variance, fail_bits) + u * ROUNDING
+
+
+def _log_excess(y_max: float) -> float:
+    """(-log(1 - y) - y) / y^2 at y_max; increasing in y, so an upper bound for all y in [0, y_max]."""
+    if y_max < 1e-3:
+        return 0.5 + y_max / 3 / (1 - y_max)
+    return (-math.log1p(-y_max) - y_max) / y_max**2
+
+
+def _chernoff(log_mgf: Callable[[float], float], limit: float, fail_bits: float) -> float:
+    """The smallest b found with 2 exp(log_mgf(l) - l b) <= 2^-fail_bits for some 0 < l < limit.
+
+    Every l gives a valid bound, so the search (a golden section in log(l / (limit - l)), where the
+    bound has one minimum) can only cost tightness.
+    """
+    target = (fail_bits + 1) * math.log(2)
+
+    def bound(x: float) -> float:
+        l = limit / (1 + math.exp(-x))  # noqa: E741
+        return (log_mgf(l) + target) / l
+
+    low, high, ratio = -30.0, 12.0, (math.sqrt(5) - 1) / 2
+    for _ in range(60):
+        a, b = high - ratio * (high - low), low + ratio * (high - low)
+        if bound(a) <= bound(b):
+            high = b
+        else:
+            low = a
+    return bound((low + high) / 2)
+
+
+def _scale_free(key: KeyFunctionals, mode: str, u: int, fail_bits: float) -> float:
+    n = key.n
+    if mode == "public":
+        w_rms, w_mean4, w_max = key.w_rms, key.w_mean4, key.w_max
+    else:
+        w_rms = w_mean4 = w_max = ERROR_VARIANCE
+
+    def log_mgf(l: float) -> float:  # noqa: E741
+        y_max = (2 * l * w_max) ** 2
+        y_mean, y2_mean = (2 * l * w_rms) ** 2, (2 * l * w_mean4) ** 4
+        centred = n / 4 * (y_mean * (1 + SQUARE_EXCESS / n) + y2_mean * _log_excess(y_max))
+        return u * (centred + l * n * ROUNDING**2 / (1 - 2 * l * w_max))
+
+    return _chernoff(log_mgf, 1 / (2 * w_max), fail_bits)
+
+
+def _scaled(key: KeyFunctionals, mode: str, u: int, fail_bits: float) -> float:
+    n = key.n
+    if mode == "public":
+        mean, rms, largest = key.rw_mean, key.rw_rms, key.rw_max
+    else:
+        variance = ERROR_VARIANCE + 1 / 12
+        mean, rms, largest = (variance * x for x in (key.r_mean, key.r_rms, key.r_max))
+
+    def log_mgf(l: float) -> float:  # noqa: E741
+        y = l * l / 3
+        return u * n / 2 * (y * mean + (y * rms) ** 2 * _log_excess(y * largest))
+
+    return _chernoff(log_mgf, math.sqrt(3 / largest), fail_bits)
+
+
+@lru_cache(maxsize=4096)
+def sum_bound(n: int, mode: str, u: int, fail_bits: float) -> int:
+    """B with P(|sum of u fresh noises| > B) <= 2^-fail_bits for one coefficient, encoding rounding included.
+
+    mode: "public" or "symmetric" encryption; u: 1 to 2^40. For any messages that do not depend on
+    the encryption randomness, and any key within the ceilings. PlanError for other arguments.
+    """
+    u = _check(mode, u, fail_bits)
+    return _ceil(_sum(key_ceilings(n), mode, u, fail_bits))
+
+
+@lru_cache(maxsize=4096)
+def product_bound(n: int, mode: str, u: int, fail_bits: float) -> int:
+    """B with P(|sum of u products (v - rho)(v' - rho')| > B) <= 2^-fail_bits for one coefficient.
+
+    v, v' are fresh noises, of one ciphertext (a square) or of two; rho, rho' their encodings'
+    roundings, |rho| <= 1/2, worst case. The noise of the scale-free sum of products is t B.
+    """
+    u = _check(mode, u, fail_bits)
+    return _ceil(_scale_free(key_ceilings(n), mode, u, fail_bits))
+
+
+@lru_cache(maxsize=4096)
+def zero_bound(n: int, parts: int, fail_bits: float) -> int:
+    """B with P(|noise of a public-key encryption of zero of this size| > B) <= 2^-fail_bits, one coefficient.
+
+    parts = 2: -e u + e0 + e1 s. parts = 3: -e u1 - e s u2 + e0 + e1 s + e2 s^2.
+    """
+    _check("public", 1, fail_bits)
+    key = key_ceilings(n)
+    if parts not in (2, 3):
+        raise PlanError(f"an encryption of zero has 2 or 3 parts, not {parts!r}")
+    # The size-3 variance is the mean of r w less 10.5 times the mean of |s(zeta)|^2, about 1/(2n) of it.
+    return _ceil(_gaussian_tail(key.w_mean if parts == 2 else key.rw_mean, fail_bits))
+
+
+def capacity(ps: ParameterSet, mode: str, kind: str, u: int, fail_bits: float = 128) -> float:
+    """Largest log2 t such that decrypting a result of u ciphertexts fails with P <= 2^-fail_bits.
+
+    kind: "sum", or one product summed over u, "scale_free" or "scaled". The failure bound is for all
+    N coefficients together. Without the encryption of zero that totals add. The scaled figure is a
+    prediction (it models the quotient c(s)/q as random), the others are bounds. Negative when nothing fits.
+    """
+    u = _check(mode, u, fail_bits)
+    if kind not in KINDS:
+        raise PlanError(f"unknown kind {kind!r}; known: {', '.join(KINDS)}")
+    function = {"sum": _sum, "scaled": _scaled, "scale_free": _scale_free}[kind]
+    room = math.log2(ps.q) - 1 - math.log2(function(key_ceilings(ps.n), mode, u, fail_bits + math.log2(ps.n)))
+    return room if kind == "sum" else room / 2
+
+
+TABLE_COUNTS = (1, 640, 2560)
+
+
+def table() -> str:
+    """The largest log2 t by set, encryption and kind for 1 / 640 / 2560 ciphertexts, as Markdown."""
+    lines = [
+        "| set | encryption | sums only | one product, scaled | one product, scale-free |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for ps in SETS.values():
+        if ps.insecure:
+            continue
+        for mode in MODES:
+            cells = []
+            for kind in KINDS:
+                bits = [capacity(ps, mode, kind, u) for u in TABLE_COUNTS]
+                cells.append(" / ".join(f"{b:.1f}" if b >= 1 else "-" for b in bits))
+            lines.append(f"| {ps.name} | {mode} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,60 @@
+"""Randomness: seeds from the operating system, expanded with AES-256 in counter mode.
+
+Private randomness and the uniform halves that seeds stand for use the same expansion; FORMAT.md
+states it byte by byte, since the second kind is part of the file format.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from pybfv.errors import InternalError
+from pybfv.native import Ring
+
+SEED_BYTES = 32
+
+
+def fresh_seed() -> bytes:
+    """32 bytes from the operating system's generator; it raises rather than return weak bytes."""
+    seed = os.urandom(SEED_BYTES)
+    if len(seed) != SEED_BYTES:
+        raise InternalError("the operating system's random generator returned too few bytes")
+    return seed
+
+
+class Stream:
+    """The AES-256-CTR key stream of a seed from counter block (prime index, 0, 0, 0)."""
+
+    def __init__(self, seed: bytes, index: int = 0) -> None:
+        if len(seed) != SEED_BYTES:
+            raise InternalError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
+        block = index.to_bytes(4, "little") + bytes(12)
+        self._encryptor = Cipher(algorithms.AES(bytes(seed)), modes.CTR(block)).encryptor()
+
+    def read(self, size: int) -> np.ndarray:
+        """The stream's next ``size`` bytes, uint8 [size]."""
+        out = np.zeros(size + 15, dtype=np.uint8)
+        done = self._encryptor.update_into(memoryview(out)[:size], memoryview(out))
+        return out[:done]
+
+
+def private_bytes(size: int) -> np.ndarray:
+    """``size`` bytes that nobody else knows, from a seed that is used once and forgotten."""
+    return Stream(fresh_seed()).read(size)
+
+
+def expand_uniform(ring: Ring, seed: bytes, out: np.ndarray) -> np.ndarray:
+    """The uniform polynomial of a public seed, residues [L, N] in NTT form, into ``out``."""
+    for i, p in enumerate(ring.primes):
+        stream = Stream(seed, i)
+        bits = p.bit_length()
+        filled = 0
+        while filled < ring.n:
+            # expected words for what is missing, and a little more so that one read mostly does
+            words = ((ring.n - filled) << bits) // p
+            chunk = stream.read(4 * (words + words // 32 + 64))
+            filled = ring.expand_uniform(i, chunk, out[i], filled)
+    return out

@@ -1,0 +1,254 @@
+"""Accumulate: contributions in, one partial out. Deterministic and associative, no key needed.
+
+A partial holds the unscaled accumulators mod q, reduced, and the ids of the contributions in it; the
+same contributions give the same bytes in any order, split, thread count and backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from pybfv import native
+from pybfv.errors import DataError, KeyRefusedError
+from pybfv.io.ciphertext import ContributionReader
+from pybfv.io.partial import Partial
+from pybfv.io.study import StudyDoc
+from pybfv.scheme.random import expand_uniform
+from pybfv.server.backend import Backend
+from pybfv.study import Study
+
+BATCH_BYTES = 32 << 20
+"""Blocks are handed to the backend in batches of about this size, so memory stays flat."""
+
+
+class Accumulation:
+    """The accumulators of a study on a backend."""
+
+    def __init__(self, study: Study, backend: Backend) -> None:
+        self.study = study
+        self.backend = backend
+        self._accs: dict[str, Any] = {}
+        for name, key, _, parts in study.names():
+            self._accs[name] = backend.acc_new("sum" if len(key) == 1 else "product", parts)
+
+    def feed(self, ciphertexts: Any, blocks: int) -> None:
+        """Adds ``blocks`` row blocks: ciphertexts [blocks * per_block, 2, L, N] in file order."""
+        study, backend = self.study, self.backend
+        stride = study.per_block
+        array = backend.put(ciphertexts, borrow=True)
+        try:
+            for name, key, r, _ in study.names():
+                first = [study.index(c, r) for c in key]
+                if len(key) == 1:
+                    backend.acc_add(self._accs[name], array, first[0], stride, blocks)
+                else:
+                    backend.acc_mul(self._accs[name], array, first[0], array, first[1], stride, blocks)
+            backend.sync()
+        finally:
+            backend.drop(array)
+
+    def load(self, states: dict[str, Any]) -> None:
+        """Adds saved states."""
+        for name, acc in self._accs.items():
+            kind, parts = ("sum", 2) if name.startswith("sum.") else ("product", 3)
+            other = self.backend.acc_new(kind, parts)
+            try:
+                self.backend.acc_load(other, states[name])
+                self.backend.acc_merge(acc, other)
+            finally:
+                self.backend.acc_drop(other)
+
+    def save(self) -> dict[str, Any]:
+        """The canonical states by name."""
+        self.backend.sync()
+        return {name: self.backend.acc_save(acc) for name, acc in self._accs.items()}
+
+    def close(self) -> None:
+        """Frees the accumulators."""
+        for acc in self._accs.values():
+            self.backend.acc_drop(acc)
+        self._accs = {}
+
+
+class Ledger:
+    """What has been taken in so far; refuses mixing, doubling and too much, naming both sides."""
+
+    def __init__(self) -> None:
+        self.study: Study | None = None
+        self.key_id = ""
+        self.origin = ""
+        self.rows = self.dropped = self.ciphertexts = 0
+        self.ids: dict[str, str] = {}
+
+    def admit(self, origin: str, doc: StudyDoc, key_id: str, ids: Iterable[str]) -> Study:
+        """Checks that a file belongs with what came before; returns the common study."""
+        if self.study is None:
+            self.study, self.key_id, self.origin = Study(doc), key_id, origin
+        elif doc.hash != self.study.hash:
+            raise DataError(
+                f"{origin} is of another study than {self.origin}: {_difference(self.study.doc, doc)}; "
+                "compute each study on its own"
+            )
+        if key_id != self.key_id:
+            raise KeyRefusedError(
+                f"{origin} is under key {key_id} but {self.origin} is under key {self.key_id}; "
+                "all contributions must be encrypted with one public key"
+            )
+        for identity in ids:
+            if identity in self.ids:
+                raise DataError(
+                    f"{origin} holds contribution {identity}, which {self.ids[identity]} holds already; "
+                    "give each contribution once"
+                )
+            self.ids[identity] = origin
+        return self.study
+
+    def count(self, origin: str, rows: int, dropped: int, ciphertexts: int) -> None:
+        """Adds a file's counts and checks them against the plan."""
+        self.rows += rows
+        self.dropped += dropped
+        self.ciphertexts += ciphertexts
+        assert self.study is not None
+        self.study.check_limits(self.rows, len(self.ids), self.ciphertexts, origin)
+
+    def partial(self, states: dict[str, Any]) -> Partial:
+        """The partial of everything taken in."""
+        assert self.study is not None
+        return Partial(
+            study=self.study.doc,
+            key_id=self.key_id,
+            contribution_ids=tuple(sorted(self.ids)),
+            rows=self.rows,
+            dropped=self.dropped,
+            ciphertexts=self.ciphertexts,
+            accumulators=states,
+        )
+
+
+def _difference(ours: StudyDoc, theirs: StudyDoc) -> str:
+    """The first field in which two studies differ, with both values."""
+    for field in ("set", "t", "statistics", "columns", *sorted({*ours.data, *theirs.data})):
+        mine, other = ours.data.get(field), theirs.data.get(field)
+        if mine != other:
+            return f"{field} is {_short(other)} instead of {_short(mine)}"
+    return f"study {theirs.hash[:16]} instead of {ours.hash[:16]}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def accumulate(
+    sources: Sequence[str],
+    open_backend: Callable[[Study], Backend],
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[Partial, dict[str, Any]]:
+    """Accumulates contributions (paths, or "-") into a partial; also what the backend says of itself.
+
+    Memory does not grow with rows or files. Raises DataError for damaged, mixed, doubled or too many
+    contributions and KeyRefusedError for contributions under different keys.
+    """
+    ledger = Ledger()
+    backend: Backend | None = None
+    sums: Accumulation | None = None
+    buffer: np.ndarray | None = None
+    filled = 0
+    try:
+        for number, source in enumerate(sources):
+            with ContributionReader(source) as reader:
+                study = ledger.admit(reader.origin, reader.study, reader.key_id, [reader.contribution_id])
+                if reader.mode == "symmetric" and study.reveal == "totals":
+                    raise KeyRefusedError(
+                        f"{reader.origin} was encrypted with a secret key, which totals do not allow; "
+                        "encrypt with the public key"
+                    )
+                if reader.params != study.ps or reader.per_block != study.per_block:
+                    raise DataError(
+                        f"{reader.origin} has {reader.per_block} ciphertexts a block at {reader.params.name}; its "
+                        f"study says {study.per_block} at {study.ps.name}: get the file again from its maker"
+                    )
+                if backend is None or sums is None or buffer is None:
+                    backend = open_backend(study)
+                    sums = Accumulation(study, backend)
+                    ps = study.ps
+                    block_bytes = study.per_block * 2 * len(ps.primes) * ps.n * 4
+                    capacity = max(1, BATCH_BYTES // block_bytes)
+                    buffer = native.empty((capacity, study.per_block, 2, len(ps.primes), ps.n))
+                expand = _Expander(study) if reader.mode == "symmetric" else None
+                while True:
+                    if filled == len(buffer):
+                        sums.feed(buffer.reshape(-1, *buffer.shape[2:]), filled)
+                        filled = 0
+                    more = expand(reader, buffer[filled]) if expand else reader.read_block(buffer[filled])
+                    if not more:
+                        break
+                    filled += 1
+                if expand:
+                    expand.close()
+                ledger.count(reader.origin, reader.rows or 0, reader.dropped or 0, reader.blocks)
+            progress(number + 1)
+        if backend is None or sums is None or buffer is None:
+            raise DataError("no contribution is given; give .bfvc files or a folder that holds some")
+        if filled:
+            used = buffer[:filled]
+            sums.feed(used.reshape(-1, *used.shape[2:]), filled)
+        return ledger.partial(sums.save()), backend.info()
+    finally:
+        if sums is not None:
+            with suppress(Exception):
+                sums.close()
+        if backend is not None:
+            backend.close()
+
+
+class _Expander:
+    """Reads blocks of symmetric contributions: part 1 is expanded from its public seed."""
+
+    def __init__(self, study: Study) -> None:
+        ps = study.ps
+        self._ring = native.Ring(ps.n, ps.primes)
+        self._seeds = np.empty((study.per_block, 32), dtype=np.uint8)
+        self._halves = np.empty((study.per_block, len(ps.primes), ps.n), dtype=np.uint32)
+
+    def __call__(self, reader: ContributionReader, out: np.ndarray) -> bool:
+        if not reader.read_block(self._halves, self._seeds):
+            return False
+        out[:, 0] = self._halves
+        for k, seed in enumerate(self._seeds):
+            expand_uniform(self._ring, seed.tobytes(), out[k, 1])
+        return True
+
+    def close(self) -> None:
+        self._ring.close()
+
+
+def merge(
+    sources: Sequence[str], read: Callable[[str], Partial], open_backend: Callable[[Study], Backend]
+) -> Partial:
+    """One partial of several, by addition; refuses mixed studies and keys and shared contributions."""
+    ledger = Ledger()
+    backend: Backend | None = None
+    try:
+        sums: Accumulation | None = None
+        for source in sources:
+            part = read(source)
+            study = ledger.admit(source, part.study, part.key_id, part.contribution_ids)
+            expected = {name: (parts, len(study.ps.primes), study.ps.n) for name, _, _, parts in study.names()}
+            if {name: x.shape for name, x in part.accumulators.items()} != expected or part.params != study.ps:
+                raise DataError(f"{source}: its accumulators are not those of its study; get the file again")
+            if sums is None:
+                backend = open_backend(study)
+                sums = Accumulation(study, backend)
+            sums.load(part.accumulators)
+            ledger.count(source, part.rows, part.dropped, part.ciphertexts)
+        if sums is None:
+            raise DataError("no partial is given; give .bfvp files or a folder that holds some")
+        return ledger.partial(sums.save())
+    finally:
+        if backend is not None:
+            backend.close()

@@ -1,0 +1,97 @@
+"""Finish: a partial becomes a result that may leave the server.
+
+The accumulators get their factor (t for scale-free products: numerics, section 3). Under "totals" the
+result is then re-randomised with a fresh encryption of zero in its own size and blinded so that it
+decrypts to nothing but the total; both steps are needed (tests/test_totals.py mounts the attacks).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pybfv import native
+from pybfv.errors import DataError, KeyRefusedError
+from pybfv.io.key import PublicKey
+from pybfv.io.partial import Partial
+from pybfv.io.result import Result
+from pybfv.scheme import public
+from pybfv.server.backend import Backend
+from pybfv.study import Study
+
+COMBINED = {"name": "combined", "kernels": None, "threads": None, "dpus": None, "tasklets": None}
+"""What a result of partials says of backends: partials carry none."""
+
+
+def rerandomise(ring: native.Ring, pk: np.ndarray, ct: np.ndarray) -> np.ndarray:
+    """ct plus a fresh encryption of zero of the same size; without it C1^2 = 4 C0 C2 would hold."""
+    return ring.add(ct, public.encrypt_zero(ring, pk, len(ct)))
+
+
+def blind(ring: native.Ring, study: Study, modulus: int, depth: int, ct: np.ndarray) -> np.ndarray:
+    """Hides everything in part 0 but what adds up to the total, and floods the noise that is left."""
+    out = ct.copy()
+    if study.packing == "batched":
+        # Sum over the slots = N times coefficient 0: all other coefficients go.
+        out[0] = ring.add(out[0], public.uniform_but_constant(ring))
+        read = 1
+    else:
+        t = study.moduli[modulus]
+        with native.Encoder.coefficients(ring, t) as encoder:
+            mask = encoder.encode(public.mask_of_sum_zero(ring.n, t))
+        out[0] = ring.add(out[0], ring.forward(mask))
+        read = ring.n
+    bits = study.noises[modulus].flood[depth]
+    if bits is not None:
+        out[0] = ring.add(out[0], public.flooding(ring, bits, read))
+    return out
+
+
+def finish(
+    partial: Partial, study: Study, key: PublicKey | None, backend: Backend, info: dict[str, Any]
+) -> Result:
+    """The result of a partial. ``key`` is needed under totals, and must be the contributions' key.
+
+    Raises KeyRefusedError for another key, DataError for accumulators that aren't the study's.
+    """
+    if study.reveal == "totals":
+        if key is None:
+            raise KeyRefusedError("totals are re-randomised with the public key: give it with --key")
+        if key.key_id != partial.key_id or key.study.hash != study.hash:
+            raise KeyRefusedError(
+                f"the contributions are under key {partial.key_id}, not under the given key {key.key_id}; "
+                "give the public key that they were encrypted with"
+            )
+    names = study.names()
+    if {n for n, *_ in names} != set(partial.accumulators):
+        raise DataError("the partial's accumulators are not those of its study; compute it anew")
+    ps = study.ps
+    finished: dict[str, np.ndarray] = {}
+    with native.Ring(ps.n, ps.primes) as ring:
+        pk = public.public_polys(ring, key.seed, key.p0) if key is not None else None
+        for name, total, r, parts in names:
+            depth = len(total) - 1
+            acc = backend.acc_new("product" if depth else "sum", parts)
+            backend.acc_load(acc, partial.accumulators[name])
+            factor = [study.moduli[r] % p if depth else 1 for p in ps.primes]
+            array = backend.acc_finish(acc, factor)
+            ct = backend.get(array)[0]
+            backend.drop(array)
+            backend.acc_drop(acc)
+            if study.reveal == "totals" and pk is not None:
+                ct = blind(ring, study, r, depth, rerandomise(ring, pk, ct))
+            finished[name] = ct
+    return Result(
+        study=study.doc,
+        key_id=partial.key_id,
+        rows=partial.rows,
+        dropped=partial.dropped,
+        contributions=partial.contributions,
+        reveal=study.reveal,
+        product=study.product,
+        packing=study.packing,
+        flood_bits=study.flood_bits,
+        backend={k: info.get(k) for k in COMBINED},
+        ciphertexts=finished,
+    )

@@ -1,0 +1,76 @@
+"""Shared fixtures. Property tests draw the same examples in every run, so that CI is repeatable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("repeatable")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes seconds; make check leaves it out")
+
+
+class Command:
+    """Runs pybfv as a user does; checks what every refusal must look like."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *args: object, stdin: bytes | str | None = None, env: dict[str, str] | None = None):
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        return subprocess.run(
+            [sys.executable, "-m", "pybfv", *map(str, args)],
+            cwd=self.folder,
+            input=data if data is not None else b"",
+            capture_output=True,
+            env={**os.environ, **(env or {})},
+            timeout=120,
+        )
+
+    def ok(self, *args: object, **kwargs) -> str:
+        done = self(*args, **kwargs)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def refused(self, code: int, *args: object, **kwargs) -> str:
+        """Exit ``code``, one line on stderr beside notes, nothing on stdout, no new files; the line."""
+        before = {p: p.stat().st_mtime_ns for p in self.folder.rglob("*")}
+        done = self(*args, **kwargs)
+        error = done.stderr.decode()
+        assert done.returncode == code, (done.returncode, error)
+        assert done.stdout == b""
+        assert "Traceback" not in error
+        assert {p for p in self.folder.rglob("*") if p not in before} == set()
+        lines = error.splitlines()
+        assert lines, "a refusal says why"
+        assert all(line.startswith("pybfv: ") for line in lines), error
+        return lines[-1]
+
+
+@pytest.fixture
+def pybfv(tmp_path: Path) -> Command:
+    """The command line, run in a fresh folder."""
+    return Command(tmp_path)
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    """write(name, text or bytes) makes a file in the fresh folder and returns its name."""
+
+    def make(name: str, content: str | bytes) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return name
+
+    return make

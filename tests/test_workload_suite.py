@@ -1,0 +1,194 @@
+"""One suite for every workload: reference, every CPU body, noop and plaintext give one answer.
+
+Partials are compared byte for byte between backends, threads, batches and orders.
+"""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pybfv import native
+from pybfv.client.decrypt import totals_of
+from pybfv.client.keys import keygen
+from pybfv.client.plan import Job, make_study
+from pybfv.io.partial import Partial
+from pybfv.scheme import public
+from pybfv.server.accumulate import Accumulation
+from pybfv.server.finish import COMBINED, finish
+from pybfv.server.noop import NoopBackend
+from pybfv.server.reference import ReferenceBackend
+from pybfv.study import Study
+from pybfv.workload import Column, ColumnBounds, Totals, discover, parse_specs
+
+SET = "insecure_n64_q214"
+NAMES = ("x", "y", "z")
+SPECS = {
+    "count": ["count"],
+    "sum": ["sum:x,y"],
+    "mean": ["mean:*"],
+    "variance": ["variance:x,y"],
+    "linreg": ["linreg:y~x+z", "linreg:y~x+x^2-1"],
+}
+
+
+def test_every_workload_is_in_the_suite() -> None:
+    assert set(SPECS) == set(discover())
+
+
+def make_rows(count: int, seed: int) -> list[dict[Column, Fraction]]:
+    rng = random.Random(seed)
+    return [
+        {
+            Column("x"): Fraction(rng.randint(-500, 2500), 10),
+            Column("y"): Fraction(rng.randint(0, 99)),
+            Column("z"): Fraction(rng.choice([-1, 1]) * rng.randint(0, 10**6), 1000),
+        }
+        for _ in range(count)
+    ]
+
+
+BASE = {
+    "x": ColumnBounds(Fraction(-50), Fraction(250), 1),
+    "y": ColumnBounds(Fraction(0), Fraction(99), 0),
+    "z": ColumnBounds(Fraction(-1000), Fraction(1000), 3),
+}
+
+
+def make(specs: list[str], rows: int, reveal: str, moduli: tuple[int, ...] = ()) -> Study:
+    workloads = parse_specs(specs, NAMES, NAMES)
+    base = {n: b for n, b in BASE.items() if any(c.name == n for w in workloads for c in w.columns())}
+    job = Job(tuple(workloads), base, rows, 4, reveal, "error")
+    return make_study(job, SET, moduli, insecure=True)
+
+
+def wire(study: Study, rows: list[dict[Column, Fraction]]) -> list[list[list[int]]]:
+    """[blocks][columns][N]: what a contribution encrypts."""
+    n = study.ps.n
+    blocks = []
+    for start in range(0, len(rows), n):
+        part = rows[start : start + n]
+        block = [[1] * len(part)]
+        for c in study.columns[1:]:
+            b = study.bounds[c]
+            block.append([int(r[Column(c.name)] ** c.power * 10**b.scale) - b.mid for r in part])
+        blocks.append([v + [0] * (n - len(v)) for v in block])
+    return blocks
+
+
+def encrypt_blocks(study: Study, key, blocks: list[list[list[int]]]) -> np.ndarray:
+    ps = study.ps
+    with native.Ring(ps.n, ps.primes) as ring:
+        pk = public.public_polys(ring, key.seed, key.p0)
+        encoders = [
+            native.Encoder.batched(ring, study.t_primes(r))
+            if study.packing == "batched"
+            else native.Encoder.coefficients(ring, t)
+            for r, t in enumerate(study.moduli)
+        ]
+        found = [
+            public.encrypt(ring, pk, e.encode(values)) for block in blocks for values in block for e in encoders
+        ]
+        for e in encoders:
+            e.close()
+    return np.stack(found)
+
+
+def accumulate(study: Study, backend, ciphertexts, batches: list[int]) -> dict[str, np.ndarray]:
+    sums = Accumulation(study, backend)
+    at = 0
+    for blocks in batches:
+        sums.feed(ciphertexts[at : at + blocks * study.per_block], blocks)
+        at += blocks * study.per_block
+    assert at == len(ciphertexts)
+    return sums.save()
+
+
+@pytest.mark.parametrize("reveal", ["totals", "slots"])
+@pytest.mark.parametrize("name", sorted(SPECS))
+def test_all_backends_agree(name: str, reveal: str) -> None:
+    rows = make_rows(64 * 3 + 17, seed=sum(map(ord, name)))
+    study = make(SPECS[name], len(rows), reveal)
+    secret, key = keygen(study)
+    blocks = wire(study, rows)
+    cts = encrypt_blocks(study, key, blocks)
+    ps = study.ps
+
+    reference = accumulate(study, ReferenceBackend(ps.n, ps.primes), cts, [4])
+    for body in native.bodies():
+        for threads, batches in ((1, [4]), (2, [1, 3]), (3, [2, 1, 1])):
+            with native.Backend("cpu", ps.n, ps.primes, threads=threads, body=body) as backend:
+                found = accumulate(study, backend, cts, batches)
+            assert found.keys() == reference.keys()
+            for key_, state in reference.items():
+                assert np.array_equal(found[key_], state), (body, threads, key_)
+
+    with native.Backend("cpu", ps.n, ps.primes) as backend:
+        partial = Partial(study.doc, key.key_id, ("00" * 16,), len(rows), 0, 4, reference)
+        result = finish(partial, study, key, backend, COMBINED)
+    decrypted = totals_of(result, study, secret)
+
+    # noop runs the same server calls on plaintexts; it has one accumulator for each modulus.
+    noop = NoopBackend(ps.n)
+    plain_cts = [values for block in blocks for values in block for _ in study.moduli]
+    slots = accumulate(study, noop, plain_cts, [4])
+    for name_, total, _, _ in study.names():
+        assert sum(slots[name_]) == decrypted[total], name_
+
+    totals = Totals(
+        len(rows),
+        {k[0]: v for k, v in decrypted.items() if len(k) == 1},
+        {(k[0], k[1]): v for k, v in decrypted.items() if len(k) == 2},
+        study.bounds,
+    )
+    for ddof in (0, 1):
+        for w in study.workloads:
+            assert w.finish(totals, ddof) == w.plain(rows, ddof)
+
+
+def test_partials_do_not_depend_on_order_or_split() -> None:
+    rows = make_rows(64 * 4, seed=5)
+    study = make(["variance:x", "linreg:y~x+z"], len(rows), "totals")
+    _, key = keygen(study)
+    cts = encrypt_blocks(study, key, wire(study, rows))
+    ps, per = study.ps, study.per_block
+    with native.Backend("cpu", ps.n, ps.primes) as backend:
+        whole = accumulate(study, backend, cts, [4])
+        order = np.concatenate([cts[k * per : (k + 1) * per] for k in (2, 0, 3, 1)])
+        shuffled = accumulate(study, backend, order, [1, 1, 2])
+        halves = [accumulate(study, backend, cts[: 2 * per], [2]), accumulate(study, backend, cts[2 * per :], [2])]
+        merged = Accumulation(study, backend)
+        for half in reversed(halves):
+            merged.load(half)
+        for name, state in merged.save().items():
+            assert np.array_equal(state, whole[name])
+            assert np.array_equal(shuffled[name], whole[name])
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_several_moduli(count: int) -> None:
+    """A range that one t can't hold is spread over coprime moduli, batched and in coefficients."""
+    for specs in (["variance:z"], ["sum:z"]):
+        rows = make_rows(100, seed=count)
+        single = make(specs, len(rows), "totals")
+        need = max(interval.span + 1 for interval, _ in single.growth.values())
+        from pybfv.client.plan import choose_moduli
+
+        moduli = choose_moduli(single.ps, single.packing, need, count, 1 << 60)
+        assert moduli is not None
+        study = make(specs, len(rows), "totals", moduli)
+        secret, key = keygen(study)
+        cts = encrypt_blocks(study, key, wire(study, rows))
+        ps = study.ps
+        with native.Backend("cpu", ps.n, ps.primes) as backend:
+            state = accumulate(study, backend, cts, [2])
+            partial = Partial(study.doc, key.key_id, ("00" * 16,), len(rows), 0, 2, state)
+            result = finish(partial, study, key, backend, COMBINED)
+        found = totals_of(result, study, secret)
+        z = [int(r[Column("z")] * 1000) - study.bounds[Column("z")].mid for r in rows]
+        assert found[(Column("z"),)] == sum(z)
+        if study.depth:
+            assert found[(Column("z"), Column("z"))] == sum(v * v for v in z)
