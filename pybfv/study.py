@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pybfv.errors import DataError, PlanError, PybfvError
+from pybfv.errors import DataError, PlanError, PybfvError, UsageError
 from pybfv.io.study import StudyDoc
 from pybfv.params import ParameterSet, check_plain_modulus, factor_batching, get_set
 from pybfv.scheme import noise
@@ -32,6 +32,8 @@ FLOOD_BITS_MAX = 64
 MAX_ROWS = 10**12
 MAX_CIPHERTEXTS = 10**7
 """Limits of the planner's arithmetic: rows of a study, ciphertexts per column in one sum."""
+MAX_DIGITS = 500
+"""Digits and decimals of a bound: more than any parameter set could hold."""
 MAX_MODULI = 8
 """Plaintext moduli (ciphertexts per value) of a study."""
 
@@ -146,6 +148,8 @@ class Study:
         where = f"study {doc.hash[:16]}"
         try:
             self._read(data)
+        except UsageError as e:
+            raise DataError(f"{where}: {e}") from None
         except PybfvError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as e:
@@ -172,12 +176,7 @@ class Study:
             raise DataError("max_contributions exceeds max_rows: every contribution has a row at least")
         if self.shape.ciphertexts > MAX_CIPHERTEXTS:
             raise PlanError(f"more than {MAX_CIPHERTEXTS} ciphertexts a column; state --max-contributions")
-        base = {
-            c["name"]: ColumnBounds(
-                Fraction(int(c["lo"]), 10 ** c["scale"]), Fraction(int(c["hi"]), 10 ** c["scale"]), c["scale"]
-            )
-            for c in data["columns"]
-        }
+        base = {c["name"]: _column_bounds(c) for c in data["columns"]}
         names = list(base)
         self.workloads: list[Workload] = parse_specs(list(data["statistics"]), names, names)
         self.recorder = Recorder(self.workloads)
@@ -328,6 +327,13 @@ def _choice(data: dict[str, Any], field: str, *allowed: str) -> str:
     if value not in allowed:
         raise DataError(f"study field {field!r} is {value!r}; it can be {' or '.join(allowed)}")
     return value
+
+
+def _column_bounds(column: dict[str, Any]) -> ColumnBounds:
+    scale = column["scale"]
+    if type(scale) is not int or not 0 <= scale <= MAX_DIGITS or len(column["lo"] + column["hi"]) > 2 * MAX_DIGITS:
+        raise DataError(f"a study's bounds have at most {MAX_DIGITS} digits and decimals")
+    return ColumnBounds(Fraction(int(column["lo"]), 10**scale), Fraction(int(column["hi"]), 10**scale), scale)
 
 
 def _count(data: dict[str, Any], field: str, most: int) -> int:

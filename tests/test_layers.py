@@ -103,7 +103,7 @@ def test_dpu_core_needs_no_libc(path: Path) -> None:
 
 
 def test_secret_code_is_one_translation_unit() -> None:
-    users = {p.name for p in (ROOT / "host_c").rglob("*.c") if '"bfv_secret.h"' in includes_of(p)}
+    users = {p.name for p in (ROOT / "host_c").rglob("*.c") if any("bfv_secret.h" in i for i in includes_of(p))}
     assert users == {"secret.c"}
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 import tenseal.sealapi as seal
+
 from pybfv import ring
 from pybfv.errors import PlanError
 from pybfv.params import SETS, batching_primes
@@ -102,7 +103,8 @@ def test_crt_and_centred():
     r = Ring(8, (17, 97))
     for x in range(r.q):
         assert r.crt(r.to_residues(x)) == x
-        assert r.centred(x) in (x, x - r.q) and 2 * abs(r.centred(x)) < r.q
+        assert r.centred(x) in (x, x - r.q)
+        assert 2 * abs(r.centred(x)) < r.q
     assert r.crt(r.to_residues(-1)) == r.q - 1
     assert [ring.centred_mod(x, 4) for x in range(4)] == [0, 1, -2, -1]
 

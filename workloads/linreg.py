@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from operator import mul
 from typing import Any
 
 from pybfv.workload import (
@@ -93,20 +95,14 @@ class LinearRegression(Workload):
         return self._result(n, solution, rss, tss)
 
     def plain(self, rows: Sequence[Mapping[Column, Fraction]], ddof: int) -> dict[str, Any]:
-        n = len(rows)
-        self._need_rows(n)
-        xs = [[cell(row, term) for term in self.terms] for row in rows]
-        ys = [cell(row, self.target) for row in rows]
-        solution = _least_squares(xs, ys, self.intercept)
-        if solution is None:
+        self._need_rows(len(rows))
+        table = [[cell(row, column) for column in (*self.terms, self.target)] for row in rows]
+        fit = _least_squares(table, self.intercept)
+        if fit is None:
             raise DataError(
                 f"{self.label}: no single answer: the terms are linearly dependent; leave one out"
             )
-        padded = [[Fraction(1), *x] for x in xs] if self.intercept else xs
-        fitted = [_total(b * z for b, z in zip(solution, line, strict=True)) for line in padded]
-        rss = _total((y - f) ** 2 for y, f in zip(ys, fitted, strict=True))
-        centre = _total(ys) / n if self.intercept else Fraction(0)
-        return self._result(n, solution, rss, _total((y - centre) ** 2 for y in ys))
+        return self._result(len(rows), *fit)
 
     def _design(self) -> list[Column]:
         return [ONES, *self.terms] if self.intercept else list(self.terms)
@@ -171,33 +167,52 @@ class LinearRegression(Workload):
         }
 
 
-def _least_squares(xs: Matrix, ys: list[Fraction], intercept: bool) -> list[Fraction] | None:
-    """The oracle's own way: columns centred on their means, then Cramer's rule. None when singular."""
-    n, k = len(ys), len(xs[0])
-    table = [[*x, y] for x, y in zip(xs, ys, strict=True)]
-    centres = [_total(column) / n if intercept else Fraction(0) for column in zip(*table, strict=True)]
-    table = [[value - centre for value, centre in zip(row, centres, strict=True)] for row in table]
-    moments = [[_total(row[i] * row[j] for row in table) for j in range(k + 1)] for i in range(k)]
-    whole = _determinant([line[:k] for line in moments])
-    if whole == 0:
+def _least_squares(table: Matrix, intercept: bool) -> tuple[list[Fraction], Fraction, Fraction] | None:
+    """The oracle's own way, from rows [x_1 .. x_k, y]: coefficients, RSS and TSS; None when singular.
+
+    In integers: each column times its unit u_j, with an intercept then centred as n v - sum v; Cramer's
+    rule for the slopes; RSS and TSS as sums of squares over the rows.
+    """
+    n, k = len(table), len(table[0]) - 1
+    columns = list(zip(*table, strict=True))
+    units = [math.lcm(*{value.denominator for value in column}) for column in columns]
+    whole = [[int(v * unit) for v in column] for column, unit in zip(columns, units, strict=True)]
+    if intercept:
+        whole = [
+            [n * v - total for v in column] for column, total in zip(whole, map(sum, whole), strict=True)
+        ]
+    ys, factor = whole[k], units[k] * (n if intercept else 1)
+
+    moments = [[sum(map(mul, a, b)) for b in whole] for a in whole[:k]]
+    det = _determinant([line[:k] for line in moments])
+    if det == 0:
         return None
-    slopes = [_determinant([[*m[:j], m[k], *m[j + 1 : k]] for m in moments]) / whole for j in range(k)]
-    constant = centres[k] - _total(b * c for b, c in zip(slopes, centres[:k], strict=True))
-    return [constant, *slopes] if intercept else slopes
+    tops = [_determinant([[*m[:j], m[k], *m[j + 1 : k]] for m in moments]) for j in range(k)]
+    slopes = [Fraction(top * unit, det * units[k]) for top, unit in zip(tops, units[:k], strict=True)]
+
+    residuals = [
+        det * y - sum(map(mul, tops, xs)) for y, xs in zip(ys, zip(*whole[:k], strict=True), strict=True)
+    ]
+    rss = Fraction(sum(r * r for r in residuals), (det * factor) ** 2)
+    tss = Fraction(sum(y * y for y in ys), factor**2)
+    if intercept:
+        means = [_total(column) / n for column in columns]
+        slopes.insert(0, means[k] - _total(b * mean for b, mean in zip(slopes, means[:k], strict=True)))
+    return slopes, rss, tss
 
 
-def _determinant(matrix: Matrix) -> Fraction:
+def _determinant(matrix: list[list[int]]) -> int:
     """Bareiss: every step divides exactly by the previous pivot."""
-    rows, sign, previous = [list(line) for line in matrix], 1, Fraction(1)
+    rows, sign, previous = [list(line) for line in matrix], 1, 1
     size = len(rows)
     for k in range(size - 1):
         found = next((i for i in range(k, size) if rows[i][k]), None)
         if found is None:
-            return Fraction(0)
+            return 0
         if found != k:
             rows[k], rows[found], sign = rows[found], rows[k], -sign
         for i in range(k + 1, size):
             for j in range(k + 1, size):
-                rows[i][j] = (rows[i][j] * rows[k][k] - rows[i][k] * rows[k][j]) / previous
+                rows[i][j] = (rows[i][j] * rows[k][k] - rows[i][k] * rows[k][j]) // previous
         previous = rows[k][k]
     return sign * rows[-1][-1]

@@ -32,9 +32,8 @@
  * In, Out: n words < 4p; w, w_shoup: the tables; m < n a power of two.
  * Alias: none. x folded below 2p, w y < 2p by Shoup: both results in [0, 4p). */
 static inline void ntt_forward_stage_lazy(uint32_t *restrict x, uint32_t n, uint32_t m,
-                                          const uint32_t *restrict w,
-                                          const uint32_t *restrict w_shoup, uint32_t p)
-{
+                                          const uint32_t *restrict w, const uint32_t *restrict w_shoup,
+                                          uint32_t p) {
     const uint32_t gap = n / (2 * m);
     for (uint32_t i = 0; i < m; i++) {
         uint32_t *restrict left = x + (size_t)2 * gap * i;
@@ -53,9 +52,8 @@ static inline void ntt_forward_stage_lazy(uint32_t *restrict x, uint32_t n, uint
  * In, Out: n words < 2p. Alias: none. x + y < 4p is folded, x - y + 2p is in
  * (0, 4p), and Shoup brings any word below 2p. */
 static inline void ntt_inverse_stage_lazy(uint32_t *restrict x, uint32_t n, uint32_t m,
-                                          const uint32_t *restrict v,
-                                          const uint32_t *restrict v_shoup, uint32_t p)
-{
+                                          const uint32_t *restrict v, const uint32_t *restrict v_shoup,
+                                          uint32_t p) {
     const uint32_t gap = n / (2 * m);
     for (uint32_t i = 0; i < m; i++) {
         uint32_t *restrict left = x + (size_t)2 * gap * i;
@@ -72,8 +70,7 @@ static inline void ntt_inverse_stage_lazy(uint32_t *restrict x, uint32_t n, uint
 /* The last stage of the inverse, with N^-1 in both twiddles.
  * In: n words < 2p. Out: n words < p. Alias: none. */
 static inline void ntt_inverse_last(uint32_t *restrict x, uint32_t n, const uint32_t *restrict v,
-                                    const uint32_t *restrict v_shoup, uint32_t p)
-{
+                                    const uint32_t *restrict v_shoup, uint32_t p) {
     const uint32_t gap = n / 2;
     uint32_t *restrict right = x + gap;
     const uint32_t v0 = v[0], v0_shoup = v_shoup[0], v1 = v[1], v1_shoup = v_shoup[1];
@@ -85,8 +82,7 @@ static inline void ntt_inverse_last(uint32_t *restrict x, uint32_t n, const uint
 }
 
 /* In: n words < 4p. Out: < p. */
-static inline void ntt_reduce(uint32_t *restrict x, uint32_t n, uint32_t p)
-{
+static inline void ntt_reduce(uint32_t *restrict x, uint32_t n, uint32_t p) {
     for (uint32_t j = 0; j < n; j++) {
         x[j] = zq_fold(zq_fold(x[j], 2 * p), p);
     }
@@ -95,8 +91,7 @@ static inline void ntt_reduce(uint32_t *restrict x, uint32_t n, uint32_t p)
 /* Coefficients to SEAL's order, in place.
  * In: n words < 4p, n >= 2 a power of two. Out: < p. Alias: none. */
 static inline void ntt_forward(uint32_t *restrict x, uint32_t n, const uint32_t *restrict w,
-                               const uint32_t *restrict w_shoup, uint32_t p)
-{
+                               const uint32_t *restrict w_shoup, uint32_t p) {
     for (uint32_t m = 1; m < n; m *= 2) {
         ntt_forward_stage_lazy(x, n, m, w, w_shoup, p);
     }
@@ -106,8 +101,7 @@ static inline void ntt_forward(uint32_t *restrict x, uint32_t n, const uint32_t 
 /* SEAL's order to coefficients, in place.
  * In: n words < 2p, n >= 2 a power of two. Out: < p. Alias: none. */
 static inline void ntt_inverse(uint32_t *restrict x, uint32_t n, const uint32_t *restrict v,
-                               const uint32_t *restrict v_shoup, uint32_t p)
-{
+                               const uint32_t *restrict v_shoup, uint32_t p) {
     for (uint32_t m = n / 2; m >= 2; m /= 2) {
         ntt_inverse_stage_lazy(x, n, m, v, v_shoup, p);
     }

@@ -35,15 +35,13 @@ struct zq_mod {
 
 /* floor(w 2^32 / p), the quotient that zq_mul_shoup needs.
  * In: w < p < 2^30. Out: any word. Divides: for tables and set-up. */
-static inline uint32_t zq_shoup(uint32_t w, uint32_t p)
-{
+static inline uint32_t zq_shoup(uint32_t w, uint32_t p) {
     ZQ_ASSERT(w < p && p < ZQ_PRIME_LIMIT);
     return (uint32_t)(((uint64_t)w << 32) / p);
 }
 
 /* The constants of a modulus. In: 3 <= p < 2^30, odd. Divides: set-up. */
-static inline struct zq_mod zq_mod_init(uint32_t p)
-{
+static inline struct zq_mod zq_mod_init(uint32_t p) {
     ZQ_ASSERT(p >= 3 && p < ZQ_PRIME_LIMIT && (p & 1) != 0);
     struct zq_mod mod = {.p = p, .bits = 0, .barrett = 0, .one_shoup = 0, .r32 = 0, .r32_shoup = 0};
     while ((p >> mod.bits) != 0) {
@@ -58,30 +56,26 @@ static inline struct zq_mod zq_mod_init(uint32_t p)
 
 /* x - c where that does not wrap, else x: the reduction by one multiple.
  * In: x < 2c, c < 2^31 (then a wrapped x - c exceeds every x < c). Out: < c. */
-static inline uint32_t zq_fold(uint32_t x, uint32_t c)
-{
+static inline uint32_t zq_fold(uint32_t x, uint32_t c) {
     ZQ_ASSERT(c < (UINT32_C(1) << 31) && x < 2 * c);
     const uint32_t y = x - c;
     return x < y ? x : y;
 }
 
 /* a + b mod p. In: a, b < p. Out: < p. */
-static inline uint32_t zq_add(uint32_t a, uint32_t b, uint32_t p)
-{
+static inline uint32_t zq_add(uint32_t a, uint32_t b, uint32_t p) {
     ZQ_ASSERT(a < p && b < p && p < ZQ_PRIME_LIMIT);
     return zq_fold(a + b, p);
 }
 
 /* a - b mod p. In: a, b < p. Out: < p. */
-static inline uint32_t zq_sub(uint32_t a, uint32_t b, uint32_t p)
-{
+static inline uint32_t zq_sub(uint32_t a, uint32_t b, uint32_t p) {
     ZQ_ASSERT(a < p && b < p && p < ZQ_PRIME_LIMIT);
     return zq_fold(a + (p - b), p);
 }
 
 /* -a mod p. In: a < p. Out: < p. */
-static inline uint32_t zq_neg(uint32_t a, uint32_t p)
-{
+static inline uint32_t zq_neg(uint32_t a, uint32_t p) {
     ZQ_ASSERT(a < p && p < ZQ_PRIME_LIMIT);
     return zq_fold(p - a, p);
 }
@@ -90,8 +84,7 @@ static inline uint32_t zq_neg(uint32_t a, uint32_t p)
  * "Faster arithmetic for number-theoretic transforms", 2014).
  * With h = floor(a w' / 2^32), a w - h p = a (w - w' p / 2^32) + p frac < p a / 2^32 + p.
  * In: a any word, w < p, w_shoup = zq_shoup(w, p). Out: < 2p. */
-static inline uint32_t zq_mul_shoup_lazy(uint32_t a, uint32_t w, uint32_t w_shoup, uint32_t p)
-{
+static inline uint32_t zq_mul_shoup_lazy(uint32_t a, uint32_t w, uint32_t w_shoup, uint32_t p) {
     ZQ_ASSERT(w < p && p < ZQ_PRIME_LIMIT);
     const uint32_t h = (uint32_t)(((uint64_t)a * w_shoup) >> 32);
     const uint32_t r = a * w - h * p;
@@ -100,16 +93,14 @@ static inline uint32_t zq_mul_shoup_lazy(uint32_t a, uint32_t w, uint32_t w_shou
 }
 
 /* As zq_mul_shoup_lazy. Out: < p. */
-static inline uint32_t zq_mul_shoup(uint32_t a, uint32_t w, uint32_t w_shoup, uint32_t p)
-{
+static inline uint32_t zq_mul_shoup(uint32_t a, uint32_t w, uint32_t w_shoup, uint32_t p) {
     return zq_fold(zq_mul_shoup_lazy(a, w, w_shoup, p), p);
 }
 
 /* x mod p for a product (Barrett; Handbook of Applied Cryptography, 14.42, base 2).
  * The quotient is at most 2 too small, so the remainder is below 3p < 2^32.
  * In: x < 2^(2 bits), in particular x <= (p - 1)^2. Out: < p. */
-static inline uint32_t zq_reduce_product(uint64_t x, const struct zq_mod *mod)
-{
+static inline uint32_t zq_reduce_product(uint64_t x, const struct zq_mod *mod) {
     ZQ_ASSERT((x >> (2 * mod->bits)) == 0);
     const uint32_t high = (uint32_t)(x >> (mod->bits - 1));
     const uint32_t h = (uint32_t)(((uint64_t)high * mod->barrett) >> (mod->bits + 1));
@@ -120,22 +111,19 @@ static inline uint32_t zq_reduce_product(uint64_t x, const struct zq_mod *mod)
 }
 
 /* a b mod p. In: a, b < p. Out: < p. */
-static inline uint32_t zq_mul(uint32_t a, uint32_t b, const struct zq_mod *mod)
-{
+static inline uint32_t zq_mul(uint32_t a, uint32_t b, const struct zq_mod *mod) {
     ZQ_ASSERT(a < mod->p && b < mod->p);
     return zq_reduce_product((uint64_t)a * b, mod);
 }
 
 /* x mod p for any word. Out: < p. */
-static inline uint32_t zq_reduce32(uint32_t x, const struct zq_mod *mod)
-{
+static inline uint32_t zq_reduce32(uint32_t x, const struct zq_mod *mod) {
     return zq_mul_shoup(x, 1, mod->one_shoup, mod->p);
 }
 
 /* x mod p for any 64-bit x, such as an accumulator of products: x = high 2^32 + low,
  * both halves by Shoup, their sum below 4p. Out: < p. */
-static inline uint32_t zq_reduce64(uint64_t x, const struct zq_mod *mod)
-{
+static inline uint32_t zq_reduce64(uint64_t x, const struct zq_mod *mod) {
     const uint32_t p = mod->p;
     const uint32_t high = zq_mul_shoup_lazy((uint32_t)(x >> 32), mod->r32, mod->r32_shoup, p);
     const uint32_t low = zq_mul_shoup_lazy((uint32_t)x, 1, mod->one_shoup, p);
@@ -143,8 +131,7 @@ static inline uint32_t zq_reduce64(uint64_t x, const struct zq_mod *mod)
 }
 
 /* a^e mod p. In: a < p, any e (public: the time depends on it); 0^0 = 1. Out: < p. */
-static inline uint32_t zq_pow(uint32_t a, uint64_t e, const struct zq_mod *mod)
-{
+static inline uint32_t zq_pow(uint32_t a, uint64_t e, const struct zq_mod *mod) {
     ZQ_ASSERT(a < mod->p);
     uint32_t result = 1;
     for (; e != 0; e >>= 1) {
@@ -157,8 +144,7 @@ static inline uint32_t zq_pow(uint32_t a, uint64_t e, const struct zq_mod *mod)
 }
 
 /* a^-1 mod p, by Fermat. In: 0 < a < p, p prime. Out: < p. */
-static inline uint32_t zq_inv(uint32_t a, const struct zq_mod *mod)
-{
+static inline uint32_t zq_inv(uint32_t a, const struct zq_mod *mod) {
     ZQ_ASSERT(a != 0);
     return zq_pow(a, mod->p - 2, mod);
 }

@@ -56,10 +56,9 @@ struct backend_ops {
     void (*info)(const struct bfv_backend *backend, bfv_info *out);
 
     /* array: all fields but data are set. put checks residues. */
-    int (*put)(struct bfv_backend *backend, struct bfv_array *array, const uint32_t *src,
-               uint32_t flags);
-    int (*get)(struct bfv_backend *backend, const struct bfv_array *array, uint64_t first,
-               uint64_t count, uint32_t *dst);
+    int (*put)(struct bfv_backend *backend, struct bfv_array *array, const uint32_t *src, uint32_t flags);
+    int (*get)(struct bfv_backend *backend, const struct bfv_array *array, uint64_t first, uint64_t count,
+               uint32_t *dst);
     void (*drop)(struct bfv_backend *backend, struct bfv_array *array);
     int (*wait)(struct bfv_backend *backend, bfv_ticket ticket);
     int (*sync)(struct bfv_backend *backend);
@@ -88,8 +87,7 @@ struct backend_ops {
 extern const struct backend_ops backend_cpu;
 
 /* Words of one ciphertext. */
-static inline size_t backend_words(const struct bfv_backend *backend, uint32_t parts)
-{
+static inline size_t backend_words(const struct bfv_backend *backend, uint32_t parts) {
     return parts * ring_poly_words(backend->ring);
 }
 

@@ -23,8 +23,7 @@ struct cpu_array {
     uint32_t *owned;       /* NULL when borrowed */
 };
 
-static const uint32_t *words_of(const struct bfv_array *array)
-{
+static const uint32_t *words_of(const struct bfv_array *array) {
     return ((const struct cpu_array *)array->data)->words;
 }
 
@@ -38,8 +37,7 @@ struct share {
     uint64_t first, last;
 };
 
-static void *run_share(void *argument)
-{
+static void *run_share(void *argument) {
     const struct share *share = argument;
     share->run(share->job, share->first, share->last);
     return NULL;
@@ -47,9 +45,7 @@ static void *run_share(void *argument)
 
 /* Calls run(job, first, last) on ranges that together are [0, units), in up to
  * `threads` threads, and waits. words: how much the job touches. */
-static void in_parallel(uint32_t threads, uint64_t units, uint64_t words, unit_function run,
-                        void *job)
-{
+static void in_parallel(uint32_t threads, uint64_t units, uint64_t words, unit_function run, void *job) {
     struct share shares[BFV_MAX_THREADS];
     pthread_t started[BFV_MAX_THREADS];
     bool runs[BFV_MAX_THREADS];
@@ -77,8 +73,7 @@ static void in_parallel(uint32_t threads, uint64_t units, uint64_t words, unit_f
     }
 }
 
-static uint32_t count_cores(void)
-{
+static uint32_t count_cores(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
     long cores = 0;
@@ -92,29 +87,25 @@ static uint32_t count_cores(void)
 
 /* ---- open, arrays --------------------------------------------------------- */
 
-static int cpu_open(struct bfv_backend *backend)
-{
+static int cpu_open(struct bfv_backend *backend) {
     if (backend->threads == 0) {
         backend->threads = count_cores();
     }
     return BFV_OK;
 }
 
-static void cpu_close(struct bfv_backend *backend)
-{
+static void cpu_close(struct bfv_backend *backend) {
     (void)backend;
 }
 
-static void cpu_info(const struct bfv_backend *backend, bfv_info *out)
-{
+static void cpu_info(const struct bfv_backend *backend, bfv_info *out) {
     (void)backend;
     out->dpus = 0;
     out->tasklets = 0;
 }
 
 /* Gives an array memory for its ciphertexts: NULL and nothing changed when there is none. */
-static uint32_t *array_allocate(const struct bfv_backend *backend, struct bfv_array *array)
-{
+static uint32_t *array_allocate(const struct bfv_backend *backend, struct bfv_array *array) {
     size_t bytes = 0;
     struct cpu_array *data = malloc(sizeof *data);
     uint32_t *words = NULL;
@@ -132,8 +123,7 @@ static uint32_t *array_allocate(const struct bfv_backend *backend, struct bfv_ar
     return words;
 }
 
-static void cpu_drop(struct bfv_backend *backend, struct bfv_array *array)
-{
+static void cpu_drop(struct bfv_backend *backend, struct bfv_array *array) {
     (void)backend;
     struct cpu_array *data = array->data;
     buffer_free(data->owned);
@@ -149,8 +139,7 @@ struct put_job {
 };
 
 /* A unit is one plane of N words. */
-static void put_units(void *argument, uint64_t first, uint64_t last)
-{
+static void put_units(void *argument, uint64_t first, uint64_t last) {
     struct put_job *job = argument;
     const bfv_ring *ring = job->ring;
     bool good = true;
@@ -166,8 +155,7 @@ static void put_units(void *argument, uint64_t first, uint64_t last)
 }
 
 static int cpu_put(struct bfv_backend *backend, struct bfv_array *array, const uint32_t *src,
-                   uint32_t flags)
-{
+                   uint32_t flags) {
     struct put_job job = {.ring = backend->ring, .src = src, .dst = NULL};
     atomic_init(&job.bad, false);
     if ((flags & BFV_PUT_BORROW) != 0) {
@@ -193,32 +181,28 @@ static int cpu_put(struct bfv_backend *backend, struct bfv_array *array, const u
     return BFV_OK;
 }
 
-static int cpu_get(struct bfv_backend *backend, const struct bfv_array *array, uint64_t first,
-                   uint64_t count, uint32_t *dst)
-{
+static int cpu_get(struct bfv_backend *backend, const struct bfv_array *array, uint64_t first, uint64_t count,
+                   uint32_t *dst) {
     const size_t words = backend_words(backend, array->parts);
     memcpy(dst, words_of(array) + (size_t)first * words, (size_t)count * words * sizeof *dst);
     return BFV_OK;
 }
 
-static int cpu_wait(struct bfv_backend *backend, bfv_ticket ticket)
-{
+static int cpu_wait(struct bfv_backend *backend, bfv_ticket ticket) {
     (void)backend;
     (void)ticket;
     return BFV_OK; /* every call here has finished when it returns */
 }
 
-static int cpu_sync(struct bfv_backend *backend)
-{
+static int cpu_sync(struct bfv_backend *backend) {
     (void)backend;
     return BFV_OK;
 }
 
 /* ---- arithmetic ----------------------------------------------------------- */
 
-static int cpu_binary(struct bfv_backend *backend, enum backend_binary op,
-                      const struct bfv_array *a, const struct bfv_array *b, struct bfv_array *out)
-{
+static int cpu_binary(struct bfv_backend *backend, enum backend_binary op, const struct bfv_array *a,
+                      const struct bfv_array *b, struct bfv_array *out) {
     const bfv_ring *ring = backend->ring;
     const size_t poly = ring_poly_words(ring);
     const uint32_t *x = words_of(a), *y = words_of(b);
@@ -248,8 +232,7 @@ static int cpu_binary(struct bfv_backend *backend, enum backend_binary op,
 }
 
 static int cpu_unary(struct bfv_backend *backend, enum backend_unary op, const struct bfv_array *a,
-                     const uint32_t *m, struct bfv_array *out)
-{
+                     const uint32_t *m, struct bfv_array *out) {
     const bfv_ring *ring = backend->ring;
     const size_t poly = ring_poly_words(ring);
     const uint32_t *x = words_of(a);
@@ -275,8 +258,7 @@ static int cpu_unary(struct bfv_backend *backend, enum backend_unary op, const s
 
 /* ---- accumulators: data is the state, [parts][L][N] residues --------------- */
 
-static int cpu_acc_new(struct bfv_backend *backend, struct bfv_acc *acc)
-{
+static int cpu_acc_new(struct bfv_backend *backend, struct bfv_acc *acc) {
     const size_t bytes = backend_words(backend, acc->parts) * sizeof(uint32_t);
     acc->data = buffer_alloc(bytes);
     if (acc->data == NULL) {
@@ -286,8 +268,7 @@ static int cpu_acc_new(struct bfv_backend *backend, struct bfv_acc *acc)
     return BFV_OK;
 }
 
-static void cpu_acc_drop(struct bfv_backend *backend, struct bfv_acc *acc)
-{
+static void cpu_acc_drop(struct bfv_backend *backend, struct bfv_acc *acc) {
     (void)backend;
     buffer_free(acc->data);
     acc->data = NULL;
@@ -304,8 +285,7 @@ struct acc_job {
 };
 
 /* A unit is one block of one plane of the state. */
-static void acc_add_units(void *argument, uint64_t first, uint64_t last)
-{
+static void acc_add_units(void *argument, uint64_t first, uint64_t last) {
     const struct acc_job *job = argument;
     const bfv_ring *ring = job->ring;
     for (uint64_t unit = first; unit < last; unit++) {
@@ -317,16 +297,14 @@ static void acc_add_units(void *argument, uint64_t first, uint64_t last)
 }
 
 /* A unit is one block of one prime, in all three parts. */
-static void acc_mul_units(void *argument, uint64_t first, uint64_t last)
-{
+static void acc_mul_units(void *argument, uint64_t first, uint64_t last) {
     const struct acc_job *job = argument;
     const bfv_ring *ring = job->ring;
     const size_t poly = ring_poly_words(ring);
     for (uint64_t unit = first; unit < last; unit++) {
         const struct bfv_prime *prime = &ring->prime[unit / job->blocks];
         const size_t at = (size_t)unit * job->width;
-        uint32_t *const state[3] = {job->state + at, job->state + poly + at,
-                                    job->state + 2 * poly + at};
+        uint32_t *const state[3] = {job->state + at, job->state + poly + at, job->state + 2 * poly + at};
         const uint32_t *const a[2] = {job->a + at, job->a + poly + at};
         const uint32_t *const b[2] = {job->b + at, job->b + poly + at};
         if (job->a == job->b) {
@@ -340,20 +318,17 @@ static void acc_mul_units(void *argument, uint64_t first, uint64_t last)
 /* Blocks of the widest kind, or narrower ones when there would be too few of them
  * for the threads. planes: how many planes the units cover. */
 static struct acc_job acc_job_of(const struct bfv_backend *backend, const struct bfv_acc *acc,
-                                 uint32_t planes)
-{
+                                 uint32_t planes) {
     const uint32_t n = backend->ring->n;
     uint32_t width = n < ACC_BLOCK ? n : (uint32_t)ACC_BLOCK;
     while (width > NARROW_BLOCK && planes * (n / width) < 2 * backend->threads) {
         width /= 2;
     }
-    return (struct acc_job){
-        .ring = backend->ring, .state = acc->data, .width = width, .blocks = n / width};
+    return (struct acc_job){.ring = backend->ring, .state = acc->data, .width = width, .blocks = n / width};
 }
 
 static int cpu_acc_add(struct bfv_backend *backend, struct bfv_acc *acc, const struct bfv_array *a,
-                       uint64_t first, uint64_t stride, uint64_t count)
-{
+                       uint64_t first, uint64_t stride, uint64_t count) {
     const size_t words = backend_words(backend, a->parts);
     const uint32_t planes = acc->parts * backend->ring->count;
     struct acc_job job = acc_job_of(backend, acc, planes);
@@ -366,9 +341,8 @@ static int cpu_acc_add(struct bfv_backend *backend, struct bfv_acc *acc, const s
 }
 
 static int cpu_acc_mul(struct bfv_backend *backend, struct bfv_acc *acc, const struct bfv_array *a,
-                       uint64_t first_a, const struct bfv_array *b, uint64_t first_b,
-                       uint64_t stride, uint64_t count)
-{
+                       uint64_t first_a, const struct bfv_array *b, uint64_t first_b, uint64_t stride,
+                       uint64_t count) {
     const size_t words = backend_words(backend, 2);
     struct acc_job job = acc_job_of(backend, acc, backend->ring->count);
     job.a = words_of(a) + (size_t)first_a * words;
@@ -380,27 +354,22 @@ static int cpu_acc_mul(struct bfv_backend *backend, struct bfv_acc *acc, const s
     return BFV_OK;
 }
 
-static int cpu_acc_merge(struct bfv_backend *backend, struct bfv_acc *acc,
-                         const struct bfv_acc *other)
-{
+static int cpu_acc_merge(struct bfv_backend *backend, struct bfv_acc *acc, const struct bfv_acc *other) {
     return bfv_poly_add(backend->ring, acc->data, other->data, acc->parts, acc->data);
 }
 
-static int cpu_acc_save(struct bfv_backend *backend, const struct bfv_acc *acc, uint32_t *dst)
-{
+static int cpu_acc_save(struct bfv_backend *backend, const struct bfv_acc *acc, uint32_t *dst) {
     memcpy(dst, acc->data, backend_words(backend, acc->parts) * sizeof *dst);
     return BFV_OK;
 }
 
-static int cpu_acc_load(struct bfv_backend *backend, struct bfv_acc *acc, const uint32_t *src)
-{
+static int cpu_acc_load(struct bfv_backend *backend, struct bfv_acc *acc, const uint32_t *src) {
     memcpy(acc->data, src, backend_words(backend, acc->parts) * sizeof *src);
     return BFV_OK;
 }
 
-static int cpu_acc_finish(struct bfv_backend *backend, const struct bfv_acc *acc,
-                          const uint32_t *factor, struct bfv_array *out)
-{
+static int cpu_acc_finish(struct bfv_backend *backend, const struct bfv_acc *acc, const uint32_t *factor,
+                          struct bfv_array *out) {
     uint32_t *words = array_allocate(backend, out);
     if (words == NULL) {
         return BFV_E_MEMORY;

@@ -6,76 +6,62 @@
 
 #include "backend.h"
 
-static bool is_open(const bfv_backend *backend)
-{
+static bool is_open(const bfv_backend *backend) {
     return backend != NULL && backend->magic == BACKEND_MAGIC;
 }
 
-static bool is_listed(const struct backend_item *list, const struct backend_item *item)
-{
+static bool is_listed(const struct backend_item *list, const struct backend_item *item) {
     while (list != NULL && list != item) {
         list = list->next;
     }
     return list != NULL;
 }
 
-static bool owns_array(const bfv_backend *backend, const bfv_array *array)
-{
+static bool owns_array(const bfv_backend *backend, const bfv_array *array) {
     return is_open(backend) && array != NULL &&
            is_listed(backend->arrays, (const struct backend_item *)array);
 }
 
-static bool owns_acc(const bfv_backend *backend, const bfv_acc *acc)
-{
-    return is_open(backend) && acc != NULL &&
-           is_listed(backend->accs, (const struct backend_item *)acc);
+static bool owns_acc(const bfv_backend *backend, const bfv_acc *acc) {
+    return is_open(backend) && acc != NULL && is_listed(backend->accs, (const struct backend_item *)acc);
 }
 
-static void list_add(struct backend_item **list, struct backend_item *item)
-{
+static void list_add(struct backend_item **list, struct backend_item *item) {
     item->next = *list;
     *list = item;
 }
 
-static void list_remove(struct backend_item **list, const struct backend_item *item)
-{
+static void list_remove(struct backend_item **list, const struct backend_item *item) {
     while (*list != item) {
         list = &(*list)->next;
     }
     *list = item->next;
 }
 
-static bool is_aligned(const void *words)
-{
+static bool is_aligned(const void *words) {
     return words != NULL && (uintptr_t)words % _Alignof(uint32_t) == 0;
 }
 
 /* Whether `count` ciphertexts (at least one) can exist in memory. */
-static bool size_is_possible(const bfv_backend *backend, uint32_t parts, uint64_t count)
-{
+static bool size_is_possible(const bfv_backend *backend, uint32_t parts, uint64_t count) {
     size_t bytes = 0;
-    return count != 0 &&
-           size_mul(count, backend_words(backend, parts) * sizeof(uint32_t), &bytes) &&
+    return count != 0 && size_mul(count, backend_words(backend, parts) * sizeof(uint32_t), &bytes) &&
            bytes <= PTRDIFF_MAX;
 }
 
 /* Whether first, first + stride, ... (count of them, at least one) lie in the array. */
-static bool terms_are_inside(const bfv_array *array, uint64_t first, uint64_t stride,
-                             uint64_t count)
-{
+static bool terms_are_inside(const bfv_array *array, uint64_t first, uint64_t stride, uint64_t count) {
     return count != 0 && stride != 0 && first < array->count &&
            count - 1 <= (array->count - 1 - first) / stride;
 }
 
 /* BFV_OK when x[L][N] holds residues only. */
-static int check_plain(const bfv_backend *backend, const uint32_t *x)
-{
+static int check_plain(const bfv_backend *backend, const uint32_t *x) {
     return is_aligned(x) ? bfv_check_residues(backend->ring, x, 1) : BFV_E_ARGUMENT;
 }
 
 /* Remembers the first error of work that was begun, for bfv_sync. */
-static int note(bfv_backend *backend, int status)
-{
+static int note(bfv_backend *backend, int status) {
     if (status != BFV_OK && backend->first_error == BFV_OK) {
         backend->first_error = status;
     }
@@ -84,8 +70,7 @@ static int note(bfv_backend *backend, int status)
 
 /* ---- open and close ------------------------------------------------------- */
 
-int bfv_open(const char *name, const bfv_options *options, bfv_backend **out)
-{
+int bfv_open(const char *name, const bfv_options *options, bfv_backend **out) {
     if (name == NULL || options == NULL || out == NULL || options->threads > BFV_MAX_THREADS ||
         options->kernels > BFV_KERNELS_LIMB) {
         return BFV_E_ARGUMENT;
@@ -100,8 +85,7 @@ int bfv_open(const char *name, const bfv_options *options, bfv_backend **out)
     backend->ops = &backend_cpu;
     backend->kernels = options->kernels;
     backend->threads = options->threads;
-    int status = bfv_ring_open(options->n, options->primes, options->count, options->body,
-                               &backend->ring);
+    int status = bfv_ring_open(options->n, options->primes, options->count, options->body, &backend->ring);
     if (status == BFV_OK) {
         status = backend->ops->open(backend);
     }
@@ -115,8 +99,7 @@ int bfv_open(const char *name, const bfv_options *options, bfv_backend **out)
     return BFV_OK;
 }
 
-void bfv_close(bfv_backend *backend)
-{
+void bfv_close(bfv_backend *backend) {
     if (!is_open(backend)) {
         return;
     }
@@ -132,8 +115,7 @@ void bfv_close(bfv_backend *backend)
     free(backend);
 }
 
-int bfv_get_info(const bfv_backend *backend, bfv_info *out)
-{
+int bfv_get_info(const bfv_backend *backend, bfv_info *out) {
     if (!is_open(backend) || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -145,8 +127,7 @@ int bfv_get_info(const bfv_backend *backend, bfv_info *out)
     return BFV_OK;
 }
 
-int bfv_get_stats(const bfv_backend *backend, bfv_stats *out)
-{
+int bfv_get_stats(const bfv_backend *backend, bfv_stats *out) {
     if (!is_open(backend) || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -154,15 +135,13 @@ int bfv_get_stats(const bfv_backend *backend, bfv_stats *out)
     return BFV_OK;
 }
 
-const bfv_ring *bfv_backend_ring(const bfv_backend *backend)
-{
+const bfv_ring *bfv_backend_ring(const bfv_backend *backend) {
     return is_open(backend) ? backend->ring : NULL;
 }
 
 /* ---- arrays --------------------------------------------------------------- */
 
-static bfv_array *array_new(uint64_t count, uint32_t parts, uint32_t form, uint32_t purpose)
-{
+static bfv_array *array_new(uint64_t count, uint32_t parts, uint32_t form, uint32_t purpose) {
     bfv_array *array = calloc(1, sizeof *array);
     if (array != NULL) {
         array->count = count;
@@ -174,8 +153,7 @@ static bfv_array *array_new(uint64_t count, uint32_t parts, uint32_t form, uint3
 }
 
 /* Hands a filled array to the caller, or frees it and passes the error on. */
-static int array_deliver(bfv_backend *backend, bfv_array *array, int status, bfv_array **out)
-{
+static int array_deliver(bfv_backend *backend, bfv_array *array, int status, bfv_array **out) {
     if (status != BFV_OK) {
         free(array);
         return note(backend, status);
@@ -185,14 +163,13 @@ static int array_deliver(bfv_backend *backend, bfv_array *array, int status, bfv
     return BFV_OK;
 }
 
-int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count,
-            bfv_array **out, bfv_ticket *ticket)
-{
-    if (!is_open(backend) || desc == NULL || !is_aligned(src) || out == NULL ||
-        desc->n != backend->ring->n || desc->primes != backend->ring->count || desc->parts < 2 ||
-        desc->parts > BFV_MAX_PARTS || desc->form > BFV_FORM_LIMB ||
-        desc->purpose > BFV_CONVOLVE || (desc->flags & ~(uint32_t)BFV_PUT_BORROW) != 0 ||
-        desc->reserved != 0 || !size_is_possible(backend, desc->parts, count)) {
+int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count, bfv_array **out,
+            bfv_ticket *ticket) {
+    if (!is_open(backend) || desc == NULL || !is_aligned(src) || out == NULL || desc->n != backend->ring->n ||
+        desc->primes != backend->ring->count || desc->parts < 2 || desc->parts > BFV_MAX_PARTS ||
+        desc->form > BFV_FORM_LIMB || desc->purpose > BFV_CONVOLVE ||
+        (desc->flags & ~(uint32_t)BFV_PUT_BORROW) != 0 || desc->reserved != 0 ||
+        !size_is_possible(backend, desc->parts, count)) {
         return BFV_E_ARGUMENT;
     }
     if (desc->word != 32 || desc->form == BFV_FORM_LIMB) {
@@ -214,11 +191,8 @@ int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uin
     return status;
 }
 
-int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count,
-            uint32_t *dst)
-{
-    if (!owns_array(backend, array) || !is_aligned(dst) ||
-        !terms_are_inside(array, first, 1, count)) {
+int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count, uint32_t *dst) {
+    if (!owns_array(backend, array) || !is_aligned(dst) || !terms_are_inside(array, first, 1, count)) {
         return BFV_E_ARGUMENT;
     }
     const int status = note(backend, backend->ops->get(backend, array, first, count, dst));
@@ -228,8 +202,7 @@ int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64
     return status;
 }
 
-int bfv_drop(bfv_backend *backend, bfv_array *array)
-{
+int bfv_drop(bfv_backend *backend, bfv_array *array) {
     if (!owns_array(backend, array)) {
         return BFV_E_ARGUMENT;
     }
@@ -239,16 +212,14 @@ int bfv_drop(bfv_backend *backend, bfv_array *array)
     return BFV_OK;
 }
 
-int bfv_wait(bfv_backend *backend, bfv_ticket ticket)
-{
+int bfv_wait(bfv_backend *backend, bfv_ticket ticket) {
     if (!is_open(backend) || ticket == 0 || ticket > backend->last_ticket) {
         return BFV_E_ARGUMENT;
     }
     return note(backend, backend->ops->wait(backend, ticket));
 }
 
-int bfv_sync(bfv_backend *backend)
-{
+int bfv_sync(bfv_backend *backend) {
     if (!is_open(backend)) {
         return BFV_E_ARGUMENT;
     }
@@ -260,18 +231,16 @@ int bfv_sync(bfv_backend *backend)
 
 /* ---- arithmetic ----------------------------------------------------------- */
 
-static int binary(bfv_backend *backend, enum backend_binary op, const bfv_array *a,
-                  const bfv_array *b, bfv_array **out)
-{
-    if (!owns_array(backend, a) || !owns_array(backend, b) || out == NULL ||
-        a->count != b->count || a->parts != b->parts || a->form != b->form) {
+static int binary(bfv_backend *backend, enum backend_binary op, const bfv_array *a, const bfv_array *b,
+                  bfv_array **out) {
+    if (!owns_array(backend, a) || !owns_array(backend, b) || out == NULL || a->count != b->count ||
+        a->parts != b->parts || a->form != b->form) {
         return BFV_E_ARGUMENT;
     }
     uint32_t parts = a->parts;
     if (op == BACKEND_MUL) {
         parts = 3;
-        if (a->parts != 2 || a->form != BFV_FORM_NTT ||
-            !size_is_possible(backend, parts, a->count)) {
+        if (a->parts != 2 || a->form != BFV_FORM_NTT || !size_is_possible(backend, parts, a->count)) {
             return BFV_E_ARGUMENT;
         }
     }
@@ -282,24 +251,20 @@ static int binary(bfv_backend *backend, enum backend_binary op, const bfv_array 
     return array_deliver(backend, result, backend->ops->binary(backend, op, a, b, result), out);
 }
 
-int bfv_add(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out)
-{
+int bfv_add(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out) {
     return binary(backend, BACKEND_ADD, a, b, out);
 }
 
-int bfv_sub(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out)
-{
+int bfv_sub(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out) {
     return binary(backend, BACKEND_SUB, a, b, out);
 }
 
-int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out)
-{
+int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out) {
     return binary(backend, BACKEND_MUL, a, b, out);
 }
 
-static int unary(bfv_backend *backend, enum backend_unary op, const bfv_array *a,
-                 const uint32_t *m, bfv_array **out)
-{
+static int unary(bfv_backend *backend, enum backend_unary op, const bfv_array *a, const uint32_t *m,
+                 bfv_array **out) {
     if (!owns_array(backend, a) || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -316,27 +281,23 @@ static int unary(bfv_backend *backend, enum backend_unary op, const bfv_array *a
     return array_deliver(backend, result, backend->ops->unary(backend, op, a, m, result), out);
 }
 
-int bfv_neg(bfv_backend *backend, const bfv_array *a, bfv_array **out)
-{
+int bfv_neg(bfv_backend *backend, const bfv_array *a, bfv_array **out) {
     return unary(backend, BACKEND_NEG, a, NULL, out);
 }
 
-int bfv_add_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out)
-{
+int bfv_add_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out) {
     return unary(backend, BACKEND_ADD_PLAIN, a, m, out);
 }
 
-int bfv_mul_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out)
-{
+int bfv_mul_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out) {
     return unary(backend, BACKEND_MUL_PLAIN, a, m, out);
 }
 
 /* ---- accumulators --------------------------------------------------------- */
 
-int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out)
-{
-    if (!is_open(backend) || out == NULL || kind > BFV_ACC_PRODUCT || parts < 2 ||
-        parts > BFV_MAX_PARTS || (kind == BFV_ACC_PRODUCT && parts != 3)) {
+int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out) {
+    if (!is_open(backend) || out == NULL || kind > BFV_ACC_PRODUCT || parts < 2 || parts > BFV_MAX_PARTS ||
+        (kind == BFV_ACC_PRODUCT && parts != 3)) {
         return BFV_E_ARGUMENT;
     }
     bfv_acc *acc = calloc(1, sizeof *acc);
@@ -355,8 +316,7 @@ int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **o
     return BFV_OK;
 }
 
-int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc)
-{
+int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc) {
     if (!owns_acc(backend, acc)) {
         return BFV_E_ARGUMENT;
     }
@@ -366,12 +326,10 @@ int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc)
     return BFV_OK;
 }
 
-int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first,
-                uint64_t stride, uint64_t count)
-{
+int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first, uint64_t stride,
+                uint64_t count) {
     if (!owns_acc(backend, acc) || !owns_array(backend, a) || acc->kind != BFV_ACC_SUM ||
-        a->parts != acc->parts || a->form != BFV_FORM_NTT ||
-        !terms_are_inside(a, first, stride, count)) {
+        a->parts != acc->parts || a->form != BFV_FORM_NTT || !terms_are_inside(a, first, stride, count)) {
         return BFV_E_ARGUMENT;
     }
     const int status = backend->ops->acc_add(backend, acc, a, first, stride, count);
@@ -381,35 +339,30 @@ int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t
     return note(backend, status);
 }
 
-int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a,
-                const bfv_array *b, uint64_t first_b, uint64_t stride, uint64_t count)
-{
+int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a, const bfv_array *b,
+                uint64_t first_b, uint64_t stride, uint64_t count) {
     if (!owns_acc(backend, acc) || !owns_array(backend, a) || !owns_array(backend, b) ||
-        acc->kind != BFV_ACC_PRODUCT || a->parts != 2 || b->parts != 2 ||
-        a->form != BFV_FORM_NTT || b->form != BFV_FORM_NTT ||
-        !terms_are_inside(a, first_a, stride, count) ||
+        acc->kind != BFV_ACC_PRODUCT || a->parts != 2 || b->parts != 2 || a->form != BFV_FORM_NTT ||
+        b->form != BFV_FORM_NTT || !terms_are_inside(a, first_a, stride, count) ||
         !terms_are_inside(b, first_b, stride, count)) {
         return BFV_E_ARGUMENT;
     }
-    const int status =
-        backend->ops->acc_mul(backend, acc, a, first_a, b, first_b, stride, count);
+    const int status = backend->ops->acc_mul(backend, acc, a, first_a, b, first_b, stride, count);
     if (status == BFV_OK) {
         backend->stats.products += count;
     }
     return note(backend, status);
 }
 
-int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other)
-{
-    if (!owns_acc(backend, acc) || !owns_acc(backend, other) || acc == other ||
-        acc->kind != other->kind || acc->parts != other->parts) {
+int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other) {
+    if (!owns_acc(backend, acc) || !owns_acc(backend, other) || acc == other || acc->kind != other->kind ||
+        acc->parts != other->parts) {
         return BFV_E_ARGUMENT;
     }
     return note(backend, backend->ops->acc_merge(backend, acc, other));
 }
 
-int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst)
-{
+int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst) {
     if (!owns_acc(backend, acc) || !is_aligned(dst)) {
         return BFV_E_ARGUMENT;
     }
@@ -420,8 +373,7 @@ int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst)
     return status;
 }
 
-int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src)
-{
+int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src) {
     if (!owns_acc(backend, acc) || !is_aligned(src)) {
         return BFV_E_ARGUMENT;
     }
@@ -429,8 +381,7 @@ int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src)
     return status == BFV_OK ? note(backend, backend->ops->acc_load(backend, acc, src)) : status;
 }
 
-int bfv_acc_finish(bfv_backend *backend, bfv_acc *acc, const uint32_t *factor, bfv_array **out)
-{
+int bfv_acc_finish(bfv_backend *backend, bfv_acc *acc, const uint32_t *factor, bfv_array **out) {
     if (!owns_acc(backend, acc) || factor == NULL || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -443,6 +394,5 @@ int bfv_acc_finish(bfv_backend *backend, bfv_acc *acc, const uint32_t *factor, b
     if (result == NULL) {
         return BFV_E_MEMORY;
     }
-    return array_deliver(backend, result, backend->ops->acc_finish(backend, acc, factor, result),
-                         out);
+    return array_deliver(backend, result, backend->ops->acc_finish(backend, acc, factor, result), out);
 }

@@ -16,8 +16,7 @@ static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 /* tables[k][b]: the register after byte b and k zero bytes. Written once, under tables_once. */
 static uint32_t tables[8][256];
 
-static void fill_tables(void)
-{
+static void fill_tables(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;
         for (int k = 0; k < 8; k++) {
@@ -33,13 +32,11 @@ static void fill_tables(void)
     }
 }
 
-static uint32_t load_le32(const uint8_t *at)
-{
+static uint32_t load_le32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-uint32_t crc32c_portable(uint32_t crc, const void *data, size_t size)
-{
+uint32_t crc32c_portable(uint32_t crc, const void *data, size_t size) {
     const uint8_t *at = data;
     (void)pthread_once(&tables_once, fill_tables);
     crc = ~crc;
@@ -66,31 +63,26 @@ uint32_t crc32c_portable(uint32_t crc, const void *data, size_t size)
 #define SHIFT_ONE 0x170076faLL
 #define SHIFT_TWO 0xa51b6135LL
 
-bool crc32c_has_hardware(void)
-{
+bool crc32c_has_hardware(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-static uint64_t load64(const uint8_t *at)
-{
+static uint64_t load64(const uint8_t *at) {
     uint64_t word = 0;
     memcpy(&word, at, sizeof word);
     return word;
 }
 
 /* register x^(8 n) mod P for the n of `shift`. */
-__attribute__((target("sse4.2,pclmul"))) static uint64_t crc_shift(uint64_t crc, long long shift)
-{
+__attribute__((target("sse4.2,pclmul"))) static uint64_t crc_shift(uint64_t crc, long long shift) {
     const __m128i product =
         _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi64_si128(shift), 0);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static uint32_t crc32c_hardware(uint32_t start,
-                                                                         const uint8_t *at,
-                                                                         size_t size)
-{
+__attribute__((target("sse4.2,pclmul"))) static uint32_t crc32c_hardware(uint32_t start, const uint8_t *at,
+                                                                         size_t size) {
     uint64_t crc = ~start;
     for (; size >= 3 * STRETCH; size -= 3 * STRETCH, at += 3 * STRETCH) {
         uint64_t second = 0, third = 0;
@@ -116,13 +108,11 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc32c_hardware(uint32_
 
 #define HWCAP_BIT_CRC32 (1UL << 7)
 
-bool crc32c_has_hardware(void)
-{
+bool crc32c_has_hardware(void) {
     return (getauxval(AT_HWCAP) & HWCAP_BIT_CRC32) != 0;
 }
 
-static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *at, size_t size)
-{
+static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *at, size_t size) {
     crc = ~crc;
     for (; size >= 8; size -= 8, at += 8) {
         uint64_t word = 0;
@@ -138,23 +128,19 @@ static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *at, size_t size)
 
 #else
 
-bool crc32c_has_hardware(void)
-{
+bool crc32c_has_hardware(void) {
     return false;
 }
 
-static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *at, size_t size)
-{
+static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *at, size_t size) {
     return crc32c_portable(crc, at, size);
 }
 
 #endif
 
-uint32_t bfv_crc32c(uint32_t crc, const void *data, size_t size)
-{
+uint32_t bfv_crc32c(uint32_t crc, const void *data, size_t size) {
     if (data == NULL || size == 0) {
         return crc;
     }
-    return crc32c_has_hardware() ? crc32c_hardware(crc, data, size)
-                                 : crc32c_portable(crc, data, size);
+    return crc32c_has_hardware() ? crc32c_hardware(crc, data, size) : crc32c_portable(crc, data, size);
 }

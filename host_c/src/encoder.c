@@ -15,16 +15,16 @@ enum {
 
 /* Batched: one prime t_i of t. */
 struct batch_prime {
-    uint32_t inverse;                /* (t/t_i)^-1 mod t_i */
-    uint64_t fraction;               /* floor(2^64 (q mod t_i) / t_i) */
-    uint32_t scale[BFV_MAX_PRIMES];  /* floor(q / t_i) mod p_j */
+    uint32_t inverse;               /* (t/t_i)^-1 mod t_i */
+    uint64_t fraction;              /* floor(2^64 (q mod t_i) / t_i) */
+    uint32_t scale[BFV_MAX_PRIMES]; /* floor(q / t_i) mod p_j */
 };
 
 struct bfv_encoder {
     uint32_t magic;
     uint32_t n;
-    uint32_t count;                     /* primes of q */
-    struct zq_mod mod[BFV_MAX_PRIMES];  /* their constants */
+    uint32_t count;                    /* primes of q */
+    struct zq_mod mod[BFV_MAX_PRIMES]; /* their constants */
     uint32_t t_words;
     uint64_t t[WIDE_T_WORDS];
 
@@ -33,20 +33,18 @@ struct bfv_encoder {
     struct batch_prime batch[BFV_MAX_T_PRIMES];
 
     /* Coefficients. */
-    uint64_t barrett[WIDE_T_WORDS];  /* floor(2^512 / t) */
-    uint32_t scale_words, point;     /* words of scale; its fraction has 64 point bits */
-    uint64_t scale[WIDE_MAX_WORDS];  /* floor(2^P q / t), P = 64 point */
+    uint64_t barrett[WIDE_T_WORDS]; /* floor(2^512 / t) */
+    uint32_t scale_words, point;    /* words of scale; its fraction has 64 point bits */
+    uint64_t scale[WIDE_MAX_WORDS]; /* floor(2^P q / t), P = 64 point */
     uint32_t q_words;
     uint32_t weight[BFV_MAX_PRIMES][2 * WIDE_Q_WORDS]; /* 2^(32 i) mod p_j */
 };
 
-static bool encoder_is_open(const bfv_encoder *encoder)
-{
+static bool encoder_is_open(const bfv_encoder *encoder) {
     return encoder != NULL && encoder->magic == ENCODER_MAGIC;
 }
 
-void bfv_encoder_close(bfv_encoder *encoder)
-{
+void bfv_encoder_close(bfv_encoder *encoder) {
     if (encoder_is_open(encoder)) {
         encoder->magic = 0;
         bfv_ring_close(encoder->slots);
@@ -57,8 +55,7 @@ void bfv_encoder_close(bfv_encoder *encoder)
 
 /* What both kinds share: q's primes, and t, which must lie in [2, q). q: WIDE_Q_WORDS words. */
 static int encoder_new(const bfv_ring *ring, const uint64_t *t, uint32_t words, uint64_t *q,
-                       bfv_encoder **out)
-{
+                       bfv_encoder **out) {
     uint32_t primes[BFV_MAX_PRIMES];
     for (uint32_t j = 0; j < ring->count; j++) {
         primes[j] = ring->prime[j].p;
@@ -87,8 +84,7 @@ static int encoder_new(const bfv_ring *ring, const uint64_t *t, uint32_t words, 
     return BFV_OK;
 }
 
-static uint32_t reverse_bits(uint32_t x, uint32_t bits)
-{
+static uint32_t reverse_bits(uint32_t x, uint32_t bits) {
     uint32_t r = 0;
     for (uint32_t i = 0; i < bits; i++) {
         r |= ((x >> i) & 1) << (bits - 1 - i);
@@ -98,8 +94,7 @@ static uint32_t reverse_bits(uint32_t x, uint32_t bits)
 
 /* Slots of the vector to NTT indices: the order of SEAL's BatchEncoder, two rows
  * of N/2 that the automorphisms X -> X^(3^i) rotate. */
-static void fill_slot_map(uint32_t n, uint32_t log_n, uint32_t *map)
-{
+static void fill_slot_map(uint32_t n, uint32_t log_n, uint32_t *map) {
     uint32_t power = 1; /* 3^i mod 2N */
     for (uint32_t i = 0; i < n / 2; i++) {
         map[i] = reverse_bits((power - 1) / 2, log_n);
@@ -109,16 +104,14 @@ static void fill_slot_map(uint32_t n, uint32_t log_n, uint32_t *map)
 }
 
 /* floor(2^64 r / t) for r < t < 2^32, by long division with 32-bit digits. */
-static uint64_t fraction64(uint32_t r, uint32_t t)
-{
+static uint64_t fraction64(uint32_t r, uint32_t t) {
     const uint64_t high = (uint64_t)r << 32;
     const uint64_t low = (high % t) << 32;
     return ((high / t) << 32) | (low / t);
 }
 
 /* Constants of the primes of t. */
-static void fill_batch(bfv_encoder *encoder, const uint64_t *q)
-{
+static void fill_batch(bfv_encoder *encoder, const uint64_t *q) {
     const bfv_ring *slots = encoder->slots;
     for (uint32_t i = 0; i < slots->count; i++) {
         const struct zq_mod *t = &slots->prime[i].mod;
@@ -142,8 +135,7 @@ static void fill_batch(bfv_encoder *encoder, const uint64_t *q)
 }
 
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
-                             bfv_encoder **out)
-{
+                             bfv_encoder **out) {
     if (!ring_is_open(ring) || t_primes == NULL || out == NULL || count == 0 || count > BFV_MAX_T_PRIMES) {
         return BFV_E_ARGUMENT;
     }
@@ -186,8 +178,7 @@ int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uin
  * a multiple of 1/(2t); and any number in [y - 1/(2t), y) has that floor. Such a number is
  * m scale/2^P + 1/2 - 2^-P = y - (d + 2^-P). So
  *   round(q m/t) = floor((m scale + 2^(P-1) - 1) / 2^P) exactly. */
-static void fill_scale(bfv_encoder *encoder, const uint64_t *q)
-{
+static void fill_scale(bfv_encoder *encoder, const uint64_t *q) {
     uint64_t power[WIDE_T_WORDS + 1] = {0};
     uint64_t quotient[WIDE_MAX_WORDS];
     power[WIDE_T_WORDS] = 1;
@@ -203,8 +194,7 @@ static void fill_scale(bfv_encoder *encoder, const uint64_t *q)
 }
 
 int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint32_t words,
-                                  bfv_encoder **out)
-{
+                                  bfv_encoder **out) {
     if (!ring_is_open(ring) || t == NULL || out == NULL || words == 0 || words > BFV_MAX_T_WORDS) {
         return BFV_E_ARGUMENT;
     }
@@ -235,8 +225,7 @@ int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint3
 /* m = value mod t by Barrett's reduction of |value| < 2^(64 words). With b = floor(2^(64 words)/t), the
  * quotient floor(|value| b / 2^(64 words)) is at most 1 too small, so the remainder is below 2t.
  * Out: t_words words below t. */
-static void reduce_value(const bfv_encoder *encoder, const uint64_t *value, uint32_t words, uint64_t *m)
-{
+static void reduce_value(const bfv_encoder *encoder, const uint64_t *value, uint32_t words, uint64_t *m) {
     const uint32_t tw = encoder->t_words;
     const uint64_t sign = wide_mask(value[words - 1] >> 63);
     uint64_t magnitude[WIDE_T_WORDS + 1] = {0};
@@ -266,8 +255,7 @@ static void reduce_value(const bfv_encoder *encoder, const uint64_t *value, uint
 }
 
 static void encode_coefficients(const bfv_encoder *encoder, const uint64_t *values, uint32_t words,
-                                uint32_t count, uint32_t *out)
-{
+                                uint32_t count, uint32_t *out) {
     const uint32_t n = encoder->n;
     const uint32_t point = encoder->point;
     const uint32_t full = encoder->t_words + encoder->scale_words;
@@ -304,8 +292,7 @@ static void encode_coefficients(const bfv_encoder *encoder, const uint64_t *valu
 
 /* y[i] = residues of the plaintext polynomial times (t/t_i)^-1, mod t_i. */
 static int batch_polynomials(const bfv_encoder *encoder, const uint64_t *values, uint32_t words,
-                             uint32_t count, uint32_t *y)
-{
+                             uint32_t count, uint32_t *y) {
     const bfv_ring *slots = encoder->slots;
     const uint32_t n = encoder->n;
     uint32_t factor[BFV_MAX_T_PRIMES];
@@ -325,9 +312,8 @@ static int batch_polynomials(const bfv_encoder *encoder, const uint64_t *values,
     return status != BFV_OK ? status : bfv_poly_mul_scalar(slots, y, factor, 1, y);
 }
 
-static int encode_batched(const bfv_encoder *encoder, const uint64_t *values, uint32_t words,
-                          uint32_t count, uint32_t *out)
-{
+static int encode_batched(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
+                          uint32_t *out) {
     const bfv_ring *slots = encoder->slots;
     const uint32_t n = encoder->n;
     const size_t y_bytes = ring_poly_words(slots) * sizeof(uint32_t);
@@ -366,8 +352,7 @@ static int encode_batched(const bfv_encoder *encoder, const uint64_t *values, ui
 }
 
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
-               uint32_t *out)
-{
+               uint32_t *out) {
     if (!encoder_is_open(encoder) || (values == NULL && count != 0) || words == 0 ||
         words > BFV_MAX_T_WORDS || count > encoder->n || out == NULL) {
         return BFV_E_ARGUMENT;
@@ -379,8 +364,7 @@ int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t word
     return BFV_OK;
 }
 
-int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out)
-{
+int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out) {
     if (!encoder_is_open(encoder) || encoder->slots == NULL || m == NULL || words == 0 ||
         words > BFV_MAX_T_WORDS || out == NULL) {
         return BFV_E_ARGUMENT;

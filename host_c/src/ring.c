@@ -11,8 +11,7 @@
 #define CACHE_LINE ((size_t)64)
 #define HUGE_PAGE ((size_t)1 << 21)
 
-void *buffer_alloc(size_t size)
-{
+void *buffer_alloc(size_t size) {
     const size_t align = size >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
     if (size == 0 || size > PTRDIFF_MAX - align) {
         return NULL;
@@ -27,13 +26,11 @@ void *buffer_alloc(size_t size)
     return data;
 }
 
-void buffer_free(void *data)
-{
+void buffer_free(void *data) {
     free(data);
 }
 
-const char *bfv_status_text(int status)
-{
+const char *bfv_status_text(int status) {
     switch (status) {
     case BFV_OK:
         return "done";
@@ -56,15 +53,13 @@ const char *bfv_status_text(int status)
     }
 }
 
-const char *bfv_body(uint32_t index)
-{
+const char *bfv_body(uint32_t index) {
     const struct cpu_kernels *body = cpu_body(index);
     return body == NULL ? NULL : body->name;
 }
 
 /* The body that was asked for, by name, by the environment or by default. */
-static const struct cpu_kernels *choose_body(const char *name)
-{
+static const struct cpu_kernels *choose_body(const char *name) {
     if (name == NULL) {
         name = getenv("PYBFV_CPU");
         if (name == NULL || name[0] == '\0') {
@@ -80,8 +75,7 @@ static const struct cpu_kernels *choose_body(const char *name)
 
 /* Deterministic Miller-Rabin: bases 2, 3, 5, 7 decide below 3,215,031,751
  * (Jaeschke 1993). In: p odd, 3 <= p < 2^30. */
-static bool is_prime(const struct zq_mod *mod)
-{
+static bool is_prime(const struct zq_mod *mod) {
     static const uint32_t bases[] = {2, 3, 5, 7};
     const uint32_t p = mod->p;
     const uint32_t twos = (uint32_t)__builtin_ctz(p - 1);
@@ -103,8 +97,7 @@ static bool is_prime(const struct zq_mod *mod)
 }
 
 /* The smallest of the N primitive 2N-th roots of unity. In: p prime, = 1 mod 2N. */
-static uint32_t smallest_root(uint32_t n, const struct zq_mod *mod)
-{
+static uint32_t smallest_root(uint32_t n, const struct zq_mod *mod) {
     const uint32_t p = mod->p;
     uint32_t root = 0;
     /* Half of all g are non-residues: then psi = g^((p - 1)/2N) has psi^N = -1. */
@@ -124,8 +117,7 @@ static uint32_t smallest_root(uint32_t n, const struct zq_mod *mod)
     return smallest;
 }
 
-static uint32_t reverse_bits(uint32_t x, uint32_t bits)
-{
+static uint32_t reverse_bits(uint32_t x, uint32_t bits) {
     uint32_t y = 0;
     for (uint32_t i = 0; i < bits; i++) {
         y |= ((x >> i) & 1) << (bits - 1 - i);
@@ -135,8 +127,7 @@ static uint32_t reverse_bits(uint32_t x, uint32_t bits)
 
 /* table[i] = root^brv(i) and its quotient, each word of [n] written. */
 static void fill_powers(uint32_t *table, uint32_t *shoup, uint32_t root, uint32_t log_n,
-                        const struct zq_mod *mod)
-{
+                        const struct zq_mod *mod) {
     uint32_t power = 1;
     for (uint32_t i = 0; i < UINT32_C(1) << log_n; i++) {
         const uint32_t at = reverse_bits(i, log_n);
@@ -147,8 +138,7 @@ static void fill_powers(uint32_t *table, uint32_t *shoup, uint32_t root, uint32_
 }
 
 /* Fills a prime whose p and mod are set; tables: 4 n words. */
-static void fill_prime(struct bfv_prime *prime, uint32_t n, uint32_t log_n, uint32_t *tables)
-{
+static void fill_prime(struct bfv_prime *prime, uint32_t n, uint32_t log_n, uint32_t *tables) {
     const struct zq_mod *mod = &prime->mod;
     const uint32_t p = prime->p;
     uint32_t *forward = tables, *forward_shoup = tables + n;
@@ -172,8 +162,7 @@ static void fill_prime(struct bfv_prime *prime, uint32_t n, uint32_t log_n, uint
     prime->inverse_shoup = inverse_shoup;
 }
 
-static bool primes_are_valid(uint32_t n, const uint32_t *primes, uint32_t count)
-{
+static bool primes_are_valid(uint32_t n, const uint32_t *primes, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t p = primes[i];
         if (p < 3 || p >= ZQ_PRIME_LIMIT || p % (2 * n) != 1) {
@@ -192,11 +181,9 @@ static bool primes_are_valid(uint32_t n, const uint32_t *primes, uint32_t count)
     return true;
 }
 
-int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body,
-                  bfv_ring **out)
-{
-    if (primes == NULL || out == NULL || n < BFV_MIN_N || n > BFV_MAX_N || (n & (n - 1)) != 0 ||
-        count == 0 || count > BFV_MAX_PRIMES || !primes_are_valid(n, primes, count)) {
+int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body, bfv_ring **out) {
+    if (primes == NULL || out == NULL || n < BFV_MIN_N || n > BFV_MAX_N || (n & (n - 1)) != 0 || count == 0 ||
+        count > BFV_MAX_PRIMES || !primes_are_valid(n, primes, count)) {
         return BFV_E_ARGUMENT;
     }
     const struct cpu_kernels *kernels = choose_body(body);
@@ -225,8 +212,7 @@ int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char
     return BFV_OK;
 }
 
-void bfv_ring_close(bfv_ring *ring)
-{
+void bfv_ring_close(bfv_ring *ring) {
     if (!ring_is_open(ring)) {
         return;
     }
@@ -235,26 +221,22 @@ void bfv_ring_close(bfv_ring *ring)
     free(ring);
 }
 
-const char *bfv_ring_body(const bfv_ring *ring)
-{
+const char *bfv_ring_body(const bfv_ring *ring) {
     return ring_is_open(ring) ? ring->body->name : NULL;
 }
 
-uint32_t bfv_ring_root(const bfv_ring *ring, uint32_t index)
-{
+uint32_t bfv_ring_root(const bfv_ring *ring, uint32_t index) {
     return ring_is_open(ring) && index < ring->count ? ring->prime[index].root : 0;
 }
 
 /* Whether `polys` polynomials (at least one) can exist in memory. */
-static bool polys_are_valid(const bfv_ring *ring, uint64_t polys)
-{
+static bool polys_are_valid(const bfv_ring *ring, uint64_t polys) {
     size_t bytes = 0;
     return ring_is_open(ring) && polys != 0 &&
            size_mul(polys, ring_poly_words(ring) * sizeof(uint32_t), &bytes) && bytes <= PTRDIFF_MAX;
 }
 
-int bfv_ntt_forward(const bfv_ring *ring, uint32_t *x, uint64_t polys)
-{
+int bfv_ntt_forward(const bfv_ring *ring, uint32_t *x, uint64_t polys) {
     if (x == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -266,8 +248,7 @@ int bfv_ntt_forward(const bfv_ring *ring, uint32_t *x, uint64_t polys)
     return BFV_OK;
 }
 
-int bfv_ntt_inverse(const bfv_ring *ring, uint32_t *x, uint64_t polys)
-{
+int bfv_ntt_inverse(const bfv_ring *ring, uint32_t *x, uint64_t polys) {
     if (x == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -279,8 +260,7 @@ int bfv_ntt_inverse(const bfv_ring *ring, uint32_t *x, uint64_t polys)
     return BFV_OK;
 }
 
-int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys)
-{
+int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys) {
     if (x == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -294,9 +274,7 @@ int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys)
     return BFV_OK;
 }
 
-int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out)
-{
+int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out) {
     if (a == NULL || b == NULL || out == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -309,9 +287,7 @@ int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uin
     return BFV_OK;
 }
 
-int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out)
-{
+int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out) {
     if (a == NULL || b == NULL || out == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -324,8 +300,7 @@ int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uin
     return BFV_OK;
 }
 
-int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32_t *out)
-{
+int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32_t *out) {
     if (a == NULL || out == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -338,9 +313,7 @@ int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32
     return BFV_OK;
 }
 
-int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out)
-{
+int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out) {
     if (a == NULL || b == NULL || out == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -354,8 +327,7 @@ int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uin
 }
 
 int bfv_poly_mul_scalar(const bfv_ring *ring, const uint32_t *a, const uint32_t *s, uint64_t polys,
-                        uint32_t *out)
-{
+                        uint32_t *out) {
     if (a == NULL || s == NULL || out == NULL || !polys_are_valid(ring, polys)) {
         return BFV_E_ARGUMENT;
     }
@@ -373,8 +345,7 @@ int bfv_poly_mul_scalar(const bfv_ring *ring, const uint32_t *a, const uint32_t 
     return BFV_OK;
 }
 
-int bfv_from_int64(const bfv_ring *ring, const int64_t *values, uint32_t *out)
-{
+int bfv_from_int64(const bfv_ring *ring, const int64_t *values, uint32_t *out) {
     if (!ring_is_open(ring) || values == NULL || out == NULL) {
         return BFV_E_ARGUMENT;
     }

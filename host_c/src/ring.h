@@ -19,10 +19,10 @@ struct cpu_kernels;
 /* One prime of the ring with all that depends on it alone and on N. */
 struct bfv_prime {
     uint32_t p;
-    uint32_t bits;       /* 2^(bits - 1) <= p < 2^bits */
-    uint32_t root;       /* psi, the smallest primitive 2N-th root of unity */
-    uint32_t n_inv;      /* N^-1 */
-    struct zq_mod mod;   /* the constants of zq.h; mod.p == p */
+    uint32_t bits;     /* 2^(bits - 1) <= p < 2^bits */
+    uint32_t root;     /* psi, the smallest primitive 2N-th root of unity */
+    uint32_t n_inv;    /* N^-1 */
+    struct zq_mod mod; /* the constants of zq.h; mod.p == p */
     /* Twiddles of dpu/core/ntt.h, N words each: forward[i] = psi^brv(i),
      * inverse[i] = psi^-brv(i) (brv over log2 N bits) and their Shoup quotients;
      * but inverse[0] = N^-1 and inverse[1] = psi^-brv(1) N^-1, as that file explains. */
@@ -44,13 +44,11 @@ struct bfv_ring {
 #define RING_MAGIC UINT32_C(0x52494e47)
 
 /* Words of one residue polynomial, L N. */
-static inline size_t ring_poly_words(const bfv_ring *ring)
-{
+static inline size_t ring_poly_words(const bfv_ring *ring) {
     return (size_t)ring->count * ring->n;
 }
 
-static inline bool ring_is_open(const bfv_ring *ring)
-{
+static inline bool ring_is_open(const bfv_ring *ring) {
     return ring != NULL && ring->magic == RING_MAGIC;
 }
 
@@ -60,8 +58,7 @@ void *buffer_alloc(size_t size);
 void buffer_free(void *data); /* NULL is fine */
 
 /* out = a b in size_t; false on overflow (out is then unchanged). */
-static inline bool size_mul(uint64_t a, uint64_t b, size_t *out)
-{
+static inline bool size_mul(uint64_t a, uint64_t b, size_t *out) {
     size_t product = 0;
     if (a > SIZE_MAX || b > SIZE_MAX || __builtin_mul_overflow((size_t)a, (size_t)b, &product)) {
         return false;

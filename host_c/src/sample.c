@@ -10,14 +10,12 @@ enum {
     TERNARY_REJECT = 255 /* the byte values below are 85 of each residue mod 3 */
 };
 
-static bool dimension_is_valid(uint32_t n)
-{
+static bool dimension_is_valid(uint32_t n) {
     return n >= BFV_MIN_N && n <= BFV_MAX_N;
 }
 
 int bfv_expand_uniform(const bfv_ring *ring, uint32_t index, const uint8_t *stream, size_t bytes,
-                       uint32_t *out, uint32_t *filled)
-{
+                       uint32_t *out, uint32_t *filled) {
     if (!ring_is_open(ring) || index >= ring->count || (stream == NULL && bytes != 0) || bytes % 4 != 0 ||
         out == NULL || filled == NULL || *filled > ring->n) {
         return BFV_E_ARGUMENT;
@@ -38,26 +36,22 @@ int bfv_expand_uniform(const bfv_ring *ring, uint32_t index, const uint8_t *stre
     return BFV_OK;
 }
 
-size_t bfv_ternary_bytes(uint32_t n)
-{
+size_t bfv_ternary_bytes(uint32_t n) {
     return (size_t)n + n / 8 + 64;
 }
 
-size_t bfv_error_bytes(uint32_t n)
-{
+size_t bfv_error_bytes(uint32_t n) {
     return (size_t)n * ERROR_BYTES;
 }
 
-size_t bfv_encrypt_bytes(uint32_t n, uint32_t parts)
-{
+size_t bfv_encrypt_bytes(uint32_t n, uint32_t parts) {
     if (!dimension_is_valid(n) || (parts != 2 && parts != 3)) {
         return 0;
     }
     return (parts - 1) * bfv_ternary_bytes(n) + parts * bfv_error_bytes(n);
 }
 
-int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out)
-{
+int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) {
     if (!dimension_is_valid(n) || rnd == NULL || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -81,16 +75,14 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
 }
 
 /* Bits set in a word of 21 bits, without tables: sums of 2, 4, 8 bits, then the bytes' sum. */
-static uint32_t popcount21(uint32_t x)
-{
+static uint32_t popcount21(uint32_t x) {
     x -= (x >> 1) & UINT32_C(0x55555555);
     x = (x & UINT32_C(0x33333333)) + ((x >> 2) & UINT32_C(0x33333333));
     x = (x + (x >> 4)) & UINT32_C(0x0f0f0f0f);
     return (x * UINT32_C(0x01010101)) >> 24;
 }
 
-int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out)
-{
+int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) {
     if (!dimension_is_valid(n) || rnd == NULL || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -102,7 +94,8 @@ int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out)
         const uint8_t *b = rnd + (size_t)k * ERROR_BYTES;
         /* bits 0..23 and 16..47 of the 48-bit word */
         const uint32_t low = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16;
-        const uint32_t high = (uint32_t)b[2] | (uint32_t)b[3] << 8 | (uint32_t)b[4] << 16 | (uint32_t)b[5] << 24;
+        const uint32_t high =
+            (uint32_t)b[2] | (uint32_t)b[3] << 8 | (uint32_t)b[4] << 16 | (uint32_t)b[5] << 24;
         const uint32_t plus = popcount21(low & mask);
         const uint32_t minus = popcount21((high >> 5) & mask);
         out[k] = (int8_t)((int32_t)plus - (int32_t)minus);
@@ -112,22 +105,20 @@ int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out)
 
 /* Work space of an encryption, wiped when it ends. */
 struct scratch {
-    uint32_t *polys;  /* [parts][L][N]: the ternary polynomials, then one product */
-    int8_t *ternary;  /* [parts - 1][N] */
-    int8_t *error;    /* [N] */
+    uint32_t *polys; /* [parts][L][N]: the ternary polynomials, then one product */
+    int8_t *ternary; /* [parts - 1][N] */
+    int8_t *error;   /* [N] */
     size_t poly_bytes, ternary_bytes, error_bytes;
 };
 
-static void scratch_close(struct scratch *w)
-{
+static void scratch_close(struct scratch *w) {
     wipe_and_free(w->polys, w->poly_bytes);
     wipe_and_free(w->ternary, w->ternary_bytes);
     wipe_and_free(w->error, w->error_bytes);
 }
 
 /* Takes memory and samples the ternary polynomials, NTT form. */
-static int scratch_open(struct scratch *w, const bfv_ring *ring, uint32_t parts, const uint8_t *rnd)
-{
+static int scratch_open(struct scratch *w, const bfv_ring *ring, uint32_t parts, const uint8_t *rnd) {
     const uint32_t n = ring->n;
     const size_t words = ring_poly_words(ring);
     w->poly_bytes = parts * words * sizeof *w->polys;
@@ -155,8 +146,7 @@ static int scratch_open(struct scratch *w, const bfv_ring *ring, uint32_t parts,
 
 /* out = NTT(m + e), e from its block of random bytes. */
 static int error_poly(struct scratch *w, const bfv_ring *ring, const uint8_t *rnd, const uint32_t *m,
-                      uint32_t *out)
-{
+                      uint32_t *out) {
     int status = bfv_sample_error(ring->n, rnd, bfv_error_bytes(ring->n), w->error);
     if (status == BFV_OK) {
         small_add(ring, w->error, m, out);
@@ -167,16 +157,14 @@ static int error_poly(struct scratch *w, const bfv_ring *ring, const uint8_t *rn
 
 /* out += a u, NTT form; product: [L][N] work space. */
 static int multiply_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *u, uint32_t *product,
-                        uint32_t *out)
-{
+                        uint32_t *out) {
     const int status = bfv_poly_mul(ring, a, u, 1, product);
     return status != BFV_OK ? status : bfv_poly_add(ring, out, product, 1, out);
 }
 
 /* Both encryptions: part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. */
 static int encrypt_parts(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m, const uint8_t *rnd,
-                         size_t bytes, uint32_t parts, uint32_t *out)
-{
+                         size_t bytes, uint32_t parts, uint32_t *out) {
     if (!ring_is_open(ring) || pk == NULL || rnd == NULL || out == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -211,13 +199,11 @@ static int encrypt_parts(const bfv_ring *ring, const uint32_t *pk, const uint32_
 }
 
 int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m, const uint8_t *rnd,
-                       size_t bytes, uint32_t *out)
-{
+                       size_t bytes, uint32_t *out) {
     return encrypt_parts(ring, pk, m, rnd, bytes, 2, out);
 }
 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
-                      uint32_t *out)
-{
+                      uint32_t *out) {
     return encrypt_parts(ring, pk, NULL, rnd, bytes, 3, out);
 }

@@ -32,21 +32,18 @@ struct bfv_secret {
     size_t size; /* bytes of the mapping */
 };
 
-void bfv_wipe(void *data, size_t size)
-{
+void bfv_wipe(void *data, size_t size) {
     if (data != NULL) {
         wipe(data, size);
     }
 }
 
-static bool secret_is_open(const bfv_secret *secret)
-{
+static bool secret_is_open(const bfv_secret *secret) {
     return secret != NULL && secret->magic == SECRET_MAGIC && ring_is_open(secret->ring);
 }
 
 /* Pages of their own: never swapped where the limit on locked memory allows, never in a core dump. */
-static uint32_t *secret_map(size_t size)
-{
+static uint32_t *secret_map(size_t size) {
     void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         return NULL;
@@ -58,10 +55,8 @@ static uint32_t *secret_map(size_t size)
     return pages;
 }
 
-int bfv_secret_open(const bfv_ring *ring, const int8_t *s, bfv_secret **out)
-{
-    if (!ring_is_open(ring) || s == NULL || out == NULL ||
-        small_exceeds(s, ring->n, TERNARY_LIMIT) != 0) {
+int bfv_secret_open(const bfv_ring *ring, const int8_t *s, bfv_secret **out) {
+    if (!ring_is_open(ring) || s == NULL || out == NULL || small_exceeds(s, ring->n, TERNARY_LIMIT) != 0) {
         return BFV_E_ARGUMENT;
     }
     bfv_secret *secret = malloc(sizeof *secret);
@@ -86,8 +81,7 @@ int bfv_secret_open(const bfv_ring *ring, const int8_t *s, bfv_secret **out)
     return BFV_OK;
 }
 
-void bfv_secret_close(bfv_secret *secret)
-{
+void bfv_secret_close(bfv_secret *secret) {
     /* the ring may be gone already: only the secret's own memory is touched */
     if (secret != NULL && secret->magic == SECRET_MAGIC) {
         secret->magic = 0;
@@ -99,8 +93,7 @@ void bfv_secret_close(bfv_secret *secret)
 
 /* out = NTT(m + e) - a s. In: a, m residues, |e| <= 21. */
 static int encrypt_with(const bfv_secret *secret, const uint32_t *a, const int8_t *e, const uint32_t *m,
-                        uint32_t *out)
-{
+                        uint32_t *out) {
     const bfv_ring *ring = secret->ring;
     int status = bfv_check_residues(ring, a, 1);
     if (status == BFV_OK && m != NULL) {
@@ -126,8 +119,7 @@ static int encrypt_with(const bfv_secret *secret, const uint32_t *a, const int8_
     return status;
 }
 
-int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t *e, uint32_t *p0)
-{
+int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t *e, uint32_t *p0) {
     if (!secret_is_open(secret) || a == NULL || e == NULL || p0 == NULL ||
         small_exceeds(e, secret->ring->n, ERROR_LIMIT) != 0) {
         return BFV_E_ARGUMENT;
@@ -145,9 +137,8 @@ int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t 
     return status;
 }
 
-int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m,
-                       const uint8_t *rnd, size_t bytes, uint32_t *c0)
-{
+int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m, const uint8_t *rnd,
+                       size_t bytes, uint32_t *c0) {
     if (!secret_is_open(secret) || a == NULL || rnd == NULL || c0 == NULL) {
         return BFV_E_ARGUMENT;
     }
@@ -164,8 +155,7 @@ int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32
     return status;
 }
 
-int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t parts, uint32_t *out)
-{
+int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t parts, uint32_t *out) {
     if (!secret_is_open(secret) || ct == NULL || out == NULL || parts < 2 || parts > BFV_MAX_PARTS) {
         return BFV_E_ARGUMENT;
     }
@@ -186,26 +176,24 @@ int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t part
 
 /* Constants of one rounding, all public. */
 struct rounding {
-    uint32_t words;                                /* of t and of every m */
-    uint32_t point;                                /* the fraction has P = 64 point bits */
+    uint32_t words; /* of t and of every m */
+    uint32_t point; /* the fraction has P = 64 point bits */
     uint64_t t[WIDE_T_WORDS];
-    uint64_t low[POINT_WORDS];                     /* 2^P (1/2 - bound) - slack */
-    uint64_t width[POINT_WORDS];                   /* 2 (2^P bound + slack) */
-    uint32_t inverse[BFV_MAX_PRIMES];              /* (q/p_i)^-1 mod p_i */
+    uint64_t low[POINT_WORDS];                        /* 2^P (1/2 - bound) - slack */
+    uint64_t width[POINT_WORDS];                      /* 2 (2^P bound + slack) */
+    uint32_t inverse[BFV_MAX_PRIMES];                 /* (q/p_i)^-1 mod p_i */
     uint64_t reciprocal[BFV_MAX_PRIMES][POINT_WORDS]; /* floor(2^P / p_i) */
 };
 
 /* The fraction of x/q is that of sum y_i/p_i, y_i = [x_i (q/p_i)^-1]_{p_i}. With reciprocals rounded down to
- * P bits the sum is too small by less than L 2^30 2^-P, and t times it by less than E = t L 2^30 2^-P < slack,
- * slack = 2^(bits t + 35) 2^-P (L < 2^5). The residual r = t x/q - m is a multiple of 1/q and bound one of
- * 2^-64; they differ by at least 2^-64/q unless equal. Because P >= bits q + bits t + 100, 2 slack <= 2^-64/q, so
- *   |r| <= bound  gives  -bound - slack <= r - E <= bound + slack, and
- *   |r| >  bound  gives  r - E < -bound - slack or r - E > bound + 2 slack - E > bound + slack:
- * the comparison of the approximate residual with bound + slack decides exactly. Where it holds,
- * bound + slack < 1/2, so the rounding is exact too. */
+ * P bits the sum is too small by less than L 2^30 2^-P, and t times it by less than E = t L 2^30 2^-P <
+ * slack, slack = 2^(bits t + 35) 2^-P (L < 2^5). The residual r = t x/q - m is a multiple of 1/q and bound
+ * one of 2^-64; they differ by at least 2^-64/q unless equal. Because P >= bits q + bits t + 100, 2 slack <=
+ * 2^-64/q, so |r| <= bound  gives  -bound - slack <= r - E <= bound + slack, and |r| >  bound  gives  r - E <
+ * -bound - slack or r - E > bound + 2 slack - E > bound + slack: the comparison of the approximate residual
+ * with bound + slack decides exactly. Where it holds, bound + slack < 1/2, so the rounding is exact too. */
 static int rounding_open(struct rounding *r, const bfv_ring *ring, const uint64_t *t, uint32_t words,
-                         uint64_t bound)
-{
+                         uint64_t bound) {
     uint32_t primes[BFV_MAX_PRIMES];
     uint64_t q[WIDE_Q_WORDS];
     uint64_t wide_t[WIDE_Q_WORDS] = {0};
@@ -260,8 +248,7 @@ struct rounding_work {
 
 /* m = round(t x / q) mod t for coefficient k. Returns 1 when the residual exceeds the bound, else 0. */
 static uint64_t round_one(const struct rounding *r, const bfv_ring *ring, const uint32_t *phase, uint32_t k,
-                          struct rounding_work *work, uint64_t *m)
-{
+                          struct rounding_work *work, uint64_t *m) {
     memset(work->fraction, 0, r->point * sizeof *work->fraction);
     for (uint32_t i = 0; i < ring->count; i++) {
         const uint32_t y = zq_mul(phase[(size_t)i * ring->n + k], r->inverse[i], &ring->prime[i].mod);
@@ -279,8 +266,7 @@ static uint64_t round_one(const struct rounding *r, const bfv_ring *ring, const 
 }
 
 int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t *t, uint32_t words,
-                     uint32_t first, uint32_t count, uint64_t bound, uint64_t *out)
-{
+                     uint32_t first, uint32_t count, uint64_t bound, uint64_t *out) {
     if (!ring_is_open(ring) || phase == NULL || t == NULL || words == 0 || words > BFV_MAX_T_WORDS ||
         first > ring->n || count > ring->n - first || (bound >> 63) != 0 || out == NULL) {
         return BFV_E_ARGUMENT;

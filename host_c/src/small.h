@@ -5,8 +5,7 @@
 #include "ring.h"
 
 /* out[k] = x[k] mod p for any prime of a ring. Out: residues. No branches on x. */
-static inline void small_residues(const int8_t *x, uint32_t n, const struct zq_mod *mod, uint32_t *out)
-{
+static inline void small_residues(const int8_t *x, uint32_t n, const struct zq_mod *mod, uint32_t *out) {
     const uint32_t p = mod->p;
     if (p > 128) {
         for (uint32_t k = 0; k < n; k++) {
@@ -23,8 +22,7 @@ static inline void small_residues(const int8_t *x, uint32_t n, const struct zq_m
 }
 
 /* 1 when some |x[k]| > limit, else 0; no branches on x. In: 0 <= limit < 128. */
-static inline uint32_t small_exceeds(const int8_t *x, uint32_t n, int32_t limit)
-{
+static inline uint32_t small_exceeds(const int8_t *x, uint32_t n, int32_t limit) {
     uint32_t bad = 0;
     for (uint32_t k = 0; k < n; k++) {
         /* the sign bit of either difference */
@@ -34,8 +32,7 @@ static inline uint32_t small_exceeds(const int8_t *x, uint32_t n, int32_t limit)
 }
 
 /* out = m + x in coefficient form, [L][N]; m may be NULL for zero. In, Out: residues. */
-static inline void small_add(const bfv_ring *ring, const int8_t *x, const uint32_t *m, uint32_t *out)
-{
+static inline void small_add(const bfv_ring *ring, const int8_t *x, const uint32_t *m, uint32_t *out) {
     const uint32_t n = ring->n;
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct bfv_prime *prime = &ring->prime[i];

@@ -20,14 +20,12 @@ enum {
 };
 
 /* All ones when bit = 1, zero when bit = 0. */
-static inline uint64_t wide_mask(uint64_t bit)
-{
+static inline uint64_t wide_mask(uint64_t bit) {
     return UINT64_C(0) - bit;
 }
 
 /* out = a b. Out: na + nb words. */
-static inline void wide_mul(const uint64_t *a, uint32_t na, const uint64_t *b, uint32_t nb, uint64_t *out)
-{
+static inline void wide_mul(const uint64_t *a, uint32_t na, const uint64_t *b, uint32_t nb, uint64_t *out) {
     memset(out, 0, (size_t)nb * sizeof *out);
     for (uint32_t i = 0; i < na; i++) {
         uint64_t carry = 0;
@@ -42,8 +40,7 @@ static inline void wide_mul(const uint64_t *a, uint32_t na, const uint64_t *b, u
 }
 
 /* x += y a mod 2^(64 n), for one word y. */
-static inline void wide_mul_add_word(uint64_t *x, const uint64_t *a, uint64_t y, uint32_t n)
-{
+static inline void wide_mul_add_word(uint64_t *x, const uint64_t *a, uint64_t y, uint32_t n) {
     uint64_t carry = 0;
     for (uint32_t i = 0; i < n; i++) {
         const wide_pair s = (wide_pair)a[i] * y + x[i] + carry;
@@ -53,8 +50,7 @@ static inline void wide_mul_add_word(uint64_t *x, const uint64_t *a, uint64_t y,
 }
 
 /* x += a over n words; returns the carry. */
-static inline uint64_t wide_add(uint64_t *x, const uint64_t *a, uint32_t n)
-{
+static inline uint64_t wide_add(uint64_t *x, const uint64_t *a, uint32_t n) {
     uint64_t carry = 0;
     for (uint32_t i = 0; i < n; i++) {
         const wide_pair s = (wide_pair)x[i] + a[i] + carry;
@@ -65,8 +61,7 @@ static inline uint64_t wide_add(uint64_t *x, const uint64_t *a, uint32_t n)
 }
 
 /* x += word over n words; returns the carry. */
-static inline uint64_t wide_add_word(uint64_t *x, uint64_t word, uint32_t n)
-{
+static inline uint64_t wide_add_word(uint64_t *x, uint64_t word, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         const wide_pair s = (wide_pair)x[i] + word;
         x[i] = (uint64_t)s;
@@ -76,8 +71,7 @@ static inline uint64_t wide_add_word(uint64_t *x, uint64_t word, uint32_t n)
 }
 
 /* out = a - b over n words; returns the borrow. Alias: out may be a or b. */
-static inline uint64_t wide_sub(const uint64_t *a, const uint64_t *b, uint32_t n, uint64_t *out)
-{
+static inline uint64_t wide_sub(const uint64_t *a, const uint64_t *b, uint32_t n, uint64_t *out) {
     uint64_t borrow = 0;
     for (uint32_t i = 0; i < n; i++) {
         const wide_pair s = (wide_pair)a[i] - b[i] - borrow;
@@ -88,8 +82,7 @@ static inline uint64_t wide_sub(const uint64_t *a, const uint64_t *b, uint32_t n
 }
 
 /* 1 when a < b over n words, else 0. */
-static inline uint64_t wide_less(const uint64_t *a, const uint64_t *b, uint32_t n)
-{
+static inline uint64_t wide_less(const uint64_t *a, const uint64_t *b, uint32_t n) {
     uint64_t borrow = 0;
     for (uint32_t i = 0; i < n; i++) {
         const wide_pair s = (wide_pair)a[i] - b[i] - borrow;
@@ -99,16 +92,14 @@ static inline uint64_t wide_less(const uint64_t *a, const uint64_t *b, uint32_t 
 }
 
 /* x = mask ? a : x; mask is all ones or zero. */
-static inline void wide_select(uint64_t *x, const uint64_t *a, uint64_t mask, uint32_t n)
-{
+static inline void wide_select(uint64_t *x, const uint64_t *a, uint64_t mask, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         x[i] ^= (x[i] ^ a[i]) & mask;
     }
 }
 
 /* x mod m by one conditional subtraction. In: x < 2m. Out: < m. */
-static inline void wide_fold(uint64_t *x, const uint64_t *m, uint32_t n)
-{
+static inline void wide_fold(uint64_t *x, const uint64_t *m, uint32_t n) {
     uint64_t borrow = 0;
     const uint64_t keep = wide_mask(wide_less(x, m, n));
     for (uint32_t i = 0; i < n; i++) {
@@ -119,8 +110,7 @@ static inline void wide_fold(uint64_t *x, const uint64_t *m, uint32_t n)
 }
 
 /* x mod p, Horner's rule on 32-bit halves: r 2^32 + half < 2^62. In: n >= 1. Out: < p. */
-static inline uint32_t wide_mod(const uint64_t *x, uint32_t n, const struct zq_mod *mod)
-{
+static inline uint32_t wide_mod(const uint64_t *x, uint32_t n, const struct zq_mod *mod) {
     uint32_t r = zq_reduce64(x[n - 1], mod);
     for (uint32_t i = n - 1; i-- > 0;) {
         r = zq_reduce64(((uint64_t)r << 32) | (x[i] >> 32), mod);
@@ -130,8 +120,7 @@ static inline uint32_t wide_mod(const uint64_t *x, uint32_t n, const struct zq_m
 }
 
 /* Bits of x: 2^(bits - 1) <= x < 2^bits, 0 for x = 0. */
-static inline uint32_t wide_public_bits(const uint64_t *x, uint32_t n)
-{
+static inline uint32_t wide_public_bits(const uint64_t *x, uint32_t n) {
     while (n > 0 && x[n - 1] == 0) {
         n--;
     }
@@ -139,8 +128,7 @@ static inline uint32_t wide_public_bits(const uint64_t *x, uint32_t n)
 }
 
 /* The product of `count` words below 2^32, over n words; false when it needs more. */
-static inline bool wide_public_product(const uint32_t *factors, uint32_t count, uint64_t *out, uint32_t n)
-{
+static inline bool wide_public_product(const uint32_t *factors, uint32_t count, uint64_t *out, uint32_t n) {
     memset(out, 0, (size_t)n * sizeof *out);
     out[0] = 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -159,8 +147,7 @@ static inline bool wide_public_product(const uint32_t *factors, uint32_t count, 
 
 /* floor(a / b), bit by bit. In: na < WIDE_MAX_WORDS, nb < WIDE_MAX_WORDS, b > 0. Out: na words. */
 static inline void wide_public_divide(const uint64_t *a, uint32_t na, const uint64_t *b, uint32_t nb,
-                                      uint64_t *quotient)
-{
+                                      uint64_t *quotient) {
     uint64_t rest[WIDE_MAX_WORDS] = {0};
     uint64_t divisor[WIDE_MAX_WORDS] = {0};
     memcpy(divisor, b, (size_t)nb * sizeof *b);

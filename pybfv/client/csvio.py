@@ -72,7 +72,7 @@ class _Table:
         self._reader = csv.reader(
             self._lines, delimiter=options.delimiter, strict=True, skipinitialspace=options.delimiter != " "
         )
-        first = self._first()
+        first = self._first(options.header)
         positions = [f"c{i}" for i in range(1, len(first) + 1)]
         if options.header:
             self.names = [cell.strip() or position for cell, position in zip(first, positions, strict=True)]
@@ -81,10 +81,10 @@ class _Table:
             self.names = positions
             self._records = chain([first], self._reader)
 
-    def _first(self) -> list[str]:
+    def _first(self, header: bool) -> list[str]:
         with self._csv_errors():
             for record in self._reader:
-                if any(cell.strip() for cell in record):
+                if any(cell.strip() for cell in record) or (record and not header):
                     return record
         what = "has nothing but blank lines" if self._lines.started else "is empty"
         raise DataError(f"{self.name}: {what}: a CSV file with column names and rows is needed")
@@ -177,8 +177,9 @@ class _Complete:
         numbers = [read_numbers(texts, options) for texts in batch.texts]
         rows = range(len(batch.lines))
         incomplete: set[int] = set()
-        for row in sorted({row for column in numbers for row in column.bad}):
-            bad = [j for j in range(len(names)) if row in set(numbers[j].bad)]
+        without_number = [set(column.bad) for column in numbers]
+        for row in sorted(set().union(*without_number)):
+            bad = [j for j, column in enumerate(without_number) if row in column]
             gaps = [j for j in bad if _is_missing(batch.texts[j][row])]
             if gaps and missing != "drop":
                 raise self.refusal(row, gaps[0], "is missing: fill it in, or give --missing drop")
@@ -270,7 +271,8 @@ def scan(
 
     With names: rows that miss one of them are refused (missing="error") or dropped and counted, bad
     cells refused; only complete rows count. With None: every column is looked at by itself, missing
-    cells are passed over, nothing is dropped and a bad cell makes a column not numeric.
+    cells are passed over, nothing is dropped and a bad cell makes a column not numeric. Of columns with
+    one name the first is looked at; SPECs and readers that name it refuse.
     """
     _check_missing(missing)
     with _open_table(source, options) as table:
@@ -278,8 +280,6 @@ def scan(
         positions = table.positions(names) if columns else [table.names.index(name) for name in names]
         ranges = [_Range() for _ in names]
         problems: dict[str, str] = {}
-        if columns is None:
-            problems = {name: _twice(name, table.names) for name in names if table.names.count(name) > 1}
         dropped = 0
         size = max(1, min(_SCAN_CELLS // max(1, len(names)), 8192))
         while (batch := table.read(size, positions)).lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from pybfv.errors import UsageError
+from pybfv.errors import InternalError, UsageError
 from pybfv.workload import Column, ColumnBounds, decimal_text
 
 MAX_DIGITS = 400  # digits of a number plus its exponent
@@ -50,7 +51,8 @@ class CsvOptions:
             shown = ", ".join(f"--{option} {mark!r}" for option, mark in marks.items())
             raise UsageError(f"{shown}: the characters must differ; write the file with another delimiter")
         try:
-            b"".decode(self.encoding)
+            codecs.getincrementaldecoder(self.encoding)
+            "a".encode(self.encoding)  # refuses codecs that are not for text
         except (LookupError, UnicodeError, ValueError):
             raise UsageError(
                 f"--encoding {self.encoding!r}: unknown encoding; try utf-8, utf-16, latin-1 or cp1252"
@@ -220,6 +222,8 @@ class Wire:
     """Numbers of a column to wire integers x' = x * 10^scale - mid; for a power column x is the power."""
 
     def __init__(self, column: Column, bounds: ColumnBounds) -> None:
+        if bounds.scale % column.power:
+            raise InternalError(f"bounds of {column} with {bounds.scale} decimals are not those of a power")
         self.column, self._bounds = column, bounds
         self._scale = bounds.scale // column.power
         self._scaled, self._mid = bounds.scaled, bounds.mid
@@ -260,7 +264,7 @@ class Wire:
         none = np.zeros(len(numbers.mantissa), bool)
         big = max(abs(self._scaled.lo), abs(self._scaled.hi)) > 10**_FAST_DIGITS
         if big or self._scale > _FAST_DIGITS:
-            return numbers.mantissa, none
+            return np.zeros(len(none), np.int64), none
         shift = self._scale - numbers.decimals
         done = shift >= 0
         done[list(numbers.long)] = False

@@ -61,11 +61,12 @@ class _Rewound(io.RawIOBase):
     """A stream whose first bytes have been read already."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self._head, self._stream = head, stream
+        self._head, self._stream = io.BytesIO(head), stream
 
     def read(self, size: int = -1) -> bytes:
-        head, self._head = self._head, b""
-        return head or self._stream.read(CHUNK if size < 0 else size)
+        size = CHUNK if size < 0 else size
+        data = self._head.read(size)
+        return data if len(data) == size else data + self._stream.read(size - len(data))
 
 
 def source_name(source: Source) -> str:
@@ -105,6 +106,8 @@ def _open(source: Source) -> Iterator[BinaryIO]:
         return
     path = os.fspath(source)
     if path == "-":
+        if sys.stdin is None:
+            raise MissingInputError("standard input: is closed; give a file instead of -")
         yield sys.stdin.buffer
         return
     _is_regular(path)
@@ -189,7 +192,8 @@ def _unzstd(name: str, raw: Iterator[bytes]) -> Iterator[bytes]:
                 piece = chunk[at : at + _ZSTD_PIECE]
                 while piece:
                     frame = frame or decompressor.decompressobj()
-                    yield frame.decompress(piece)
+                    data = frame.decompress(piece)
+                    yield from (data[i : i + CHUNK] for i in range(0, len(data), CHUNK))
                     piece = frame.unused_data if frame.eof else b""
                     frame = None if frame.eof else frame
     except zstandard.ZstdError as error:

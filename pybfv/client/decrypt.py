@@ -51,7 +51,8 @@ class _Reader:
         n = study.ps.n
         phase = self.secret.phase(self.result.ciphertexts[name])
         single = study.reveal == "totals" and study.packing == "batched"
-        bound = study.noises[modulus].fraction(depth)
+        # rounded up: a bound far below 2^-64 must not become 0
+        bound = min(math.ceil(study.noises[modulus].fraction(depth) * 2**64), 2**63 - 1)
         try:
             read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
         except DataError:

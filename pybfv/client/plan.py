@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from pybfv.errors import PlanError
 from pybfv.io.study import StudyDoc
@@ -42,13 +43,13 @@ class Job:
     reveal: str
     missing: str
 
-    @property
+    @cached_property
     def bounds(self) -> dict[Column, ColumnBounds]:
         """Bounds of every encrypted column, powers included."""
         columns = {c for w in self.workloads for c in w.columns() if c.power}
         return {c: self.base[c.name] if c.power == 1 else self.base[c.name].power(c.power) for c in columns}
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """1 when a statistic needs products, else 0."""
         return 1 if Recorder(self.workloads).products else 0

@@ -129,7 +129,11 @@ def _publish(temporary: str, target: str, force: bool) -> None:
             raise
         # A file system without hard links: claim the name, which also fails when it exists.
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        os.replace(temporary, target)
+        try:
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(target)
+            raise
 
 
 def _sync_folder(folder: str) -> None:

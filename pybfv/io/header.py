@@ -154,7 +154,7 @@ def _ring(n: int, primes: tuple[int, ...]) -> native.Ring:
 
 
 def check_residues(params: ParameterSet, array: np.ndarray, where: str) -> None:
-    """Refuses an array [..., L, N] in which a residue is not below its prime; ``where`` begins the message."""
+    """Refuses an array [..., L, N] in which a residue is not below its prime; ``where`` begins messages."""
     try:
         _ring(params.n, params.primes).check_residues(array)
     except DataError as exc:

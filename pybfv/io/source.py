@@ -125,9 +125,10 @@ def open_source(path: PathLike) -> Source:
         return Source(sys.stdin.buffer, "standard input", None)
     origin = shown(path)
     try:
-        found = os.stat(path)
-        _check_regular(found, origin)
+        _check_regular(os.stat(path), origin)
         fd, via_symlink = _open(path)
+    except (DataError, MissingInputError):
+        raise
     except ValueError:
         raise MissingInputError(f"{origin} is not a file name; name an existing file") from None
     except OSError as exc:

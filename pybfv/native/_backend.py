@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
-from pybfv.native._lib import BFV, check_array, check_integer, empty, view
+from pybfv.native._lib import BFV, check, check_array, check_integer, empty, view
 from pybfv.native._ring import body_argument, body_message, prime_argument
 
 _KERNELS = ("ntt", "limb")
@@ -137,7 +137,7 @@ class Backend:
         )
         if status == lib.BFV_E_UNSUPPORTED and (name, kernels) == ("cpu", "ntt"):
             unsupported = body_message(body)
-        BFV.check(
+        check(
             status,
             f"opening backend {name!r}",
             unsupported=unsupported,
@@ -165,7 +165,7 @@ class Backend:
         raise TypeError("a backend can't be copied or pickled")
 
     def _run(self, what: str, function: Any, *arguments: Any) -> None:
-        BFV.check(self._owner.run(function, *arguments), what)
+        check(self._owner.run(function, *arguments), what)
 
     def _handle(self, handle: Any, kind: type[_Handle]) -> Any:
         if not isinstance(handle, kind) or handle.backend is not self:

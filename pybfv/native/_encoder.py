@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
-from pybfv.native._lib import BFV, check_array, check_integer, empty, view, words_of
+from pybfv.native._lib import BFV, check, check_array, check_integer, empty, view, words_of
 from pybfv.native._ring import Ring, prime_argument
 
 
@@ -35,7 +35,7 @@ class Encoder:
         argument = prime_argument(t_primes, BFV.lib.BFV_MAX_T_PRIMES, "t_primes")
         out = BFV.ffi.new("bfv_encoder **")
         status = BFV.lib.bfv_encoder_open_batched(ring.pointer, argument, len(argument), out)
-        BFV.check(
+        check(
             status,
             "opening a batched encoder",
             argument=f"t = {' * '.join(map(str, t_primes))} can't batch: its primes must be distinct, 1 mod "
@@ -52,7 +52,7 @@ class Encoder:
         words = view(BFV, "uint64_t[]", words_of([int(t)], limit, signed=False), "t")
         out = BFV.ffi.new("bfv_encoder **")
         status = BFV.lib.bfv_encoder_open_coefficients(ring.pointer, words, limit, out)
-        BFV.check(
+        check(
             status,
             "opening a coefficient encoder",
             argument=f"t = {t} can't be a plaintext modulus here: it must be below q and prime to q",
@@ -85,12 +85,12 @@ class Encoder:
             numbers = [operator.index(v) for v in values]
         except TypeError:
             raise UsageError("values must be integers: scale them first") from None
-        words = max((v.bit_length() for v in numbers), default=0) // 64 + 1  # one bit for the sign
-        limit = BFV.lib.BFV_MAX_T_WORDS
-        if words > limit:
-            raise UsageError(
-                f"a value needs more than {64 * limit} bits with its sign: reduce it mod t first"
-            )
+        words = max((max(v, ~v).bit_length() for v in numbers), default=0) // 64 + 1  # a bit for the sign
+        if words > BFV.lib.BFV_MAX_T_WORDS:
+            # centred residues fit: t has at most eight words
+            half = self.t // 2
+            numbers = [(v + half) % self.t - half for v in numbers]
+            words = BFV.lib.BFV_MAX_T_WORDS
         return words_of(numbers, words, signed=True), words, len(numbers)
 
     def encode(self, values: np.ndarray | Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
@@ -104,7 +104,7 @@ class Encoder:
         target = empty(self._shape) if out is None else check_array(out, self._shape, "out", write=True)
         source = view(BFV, "uint64_t[]", buffer, "values")
         into = view(BFV, "uint32_t[]", target, "out", write=True)
-        BFV.check(BFV.lib.bfv_encode(self.pointer, source, words, count, into), "encoding")
+        check(BFV.lib.bfv_encode(self.pointer, source, words, count, into), "encoding")
         return target
 
     def decode_slots(self, m: Sequence[int]) -> list[int]:
@@ -117,7 +117,7 @@ class Encoder:
         source = view(BFV, "uint64_t[]", words_of(m, words, signed=False), "m")
         residues = empty((len(self.t_primes), self.n))
         into = view(BFV, "uint32_t[]", residues, "slots", write=True)
-        BFV.check(BFV.lib.bfv_decode_slots(self.pointer, source, words, into), "decoding slots")
+        check(BFV.lib.bfv_decode_slots(self.pointer, source, words, into), "decoding slots")
         if len(self.t_primes) == 1:
             return residues[0].tolist()
         units = [self.t // p * pow(self.t // p, -1, p) for p in self.t_primes]

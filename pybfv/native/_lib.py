@@ -46,36 +46,6 @@ class Binding:
         except OSError as error:
             raise InternalError(f"the C library can't be loaded ({error}): run: make lib") from None
 
-    def check(self, status: int, what: str, **messages: str) -> None:
-        """Raises the error of a negative status.
-
-        ``what`` opens the message; ``argument``, ``unsupported`` or ``noise`` replace it where the
-        caller knows what such a status means: a bad argument is then the user's (UsageError).
-        """
-        if status != 0:
-            raise self._error(status, what, messages)
-
-    def _error(self, status: int, what: str, messages: dict[str, str]) -> Exception:
-        lib = self.lib
-        if status == lib.BFV_E_MEMORY:
-            return MemoryError(f"{what}: out of memory")
-        known: dict[int, PybfvError] = {
-            lib.BFV_E_RESIDUE: DataError(
-                f"{what}: a residue is not below its prime; the data are damaged or have other parameters"
-            ),
-            lib.BFV_E_UNSUPPORTED: BackendUnavailableError(
-                messages.get("unsupported", f"{what}: not available on this machine or in this build")
-            ),
-            lib.BFV_E_RANDOM: InternalError(f"{what}: the random bytes given did not suffice"),
-            lib.BFV_E_NOISE: DataError(
-                messages.get("noise", f"{what}: coefficients lie outside the noise bound")
-            ),
-            lib.BFV_E_BACKEND: InternalError(f"{what}: a thread or a device failed"),
-        }
-        if status == lib.BFV_E_ARGUMENT and "argument" in messages:
-            return UsageError(messages["argument"])
-        return known.get(status, InternalError(f"{what}: the C library refused its arguments ({status})"))
-
 
 def _public_cdef() -> str:
     from pybfv.native._cdef import CDEF  # here: gen.py, which writes it, must run without it
@@ -85,6 +55,38 @@ def _public_cdef() -> str:
 
 BFV = Binding(_public_cdef)
 """The binding of bfv.h."""
+
+
+def check(status: int, what: str, **messages: str) -> None:
+    """Raises the error of a negative status; the one place where statuses become errors.
+
+    ``what`` opens the message; ``argument``, ``unsupported`` or ``noise`` replace it where the
+    caller knows what such a status means: a bad argument is then the user's (UsageError).
+    """
+    if status != 0:
+        raise _error(status, what, messages)
+
+
+def _error(status: int, what: str, messages: dict[str, str]) -> Exception:
+    lib = BFV.lib
+    if status == lib.BFV_E_MEMORY:
+        return MemoryError(f"{what}: out of memory")
+    if status == lib.BFV_E_ARGUMENT and "argument" in messages:
+        return UsageError(messages["argument"])
+    known: dict[int, PybfvError] = {
+        lib.BFV_E_RESIDUE: DataError(
+            f"{what}: a residue is not below its prime; the data are damaged or have other parameters"
+        ),
+        lib.BFV_E_UNSUPPORTED: BackendUnavailableError(
+            messages.get("unsupported", f"{what}: not available on this machine or in this build")
+        ),
+        lib.BFV_E_RANDOM: InternalError(f"{what}: the random bytes given did not suffice"),
+        lib.BFV_E_NOISE: DataError(
+            messages.get("noise", f"{what}: coefficients lie outside the noise bound")
+        ),
+        lib.BFV_E_BACKEND: InternalError(f"{what}: a thread or a device failed"),
+    }
+    return known.get(status, InternalError(f"{what}: the C library refused its arguments ({status})"))
 
 
 def empty(shape: int | Sequence[int]) -> np.ndarray:

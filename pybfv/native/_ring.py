@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
-from pybfv.native._lib import BFV, bodies, check_apart, check_array, check_integer, check_polys, empty, view
+from pybfv.native._lib import (
+    BFV,
+    bodies,
+    check,
+    check_apart,
+    check_array,
+    check_integer,
+    check_polys,
+    empty,
+    view,
+)
 
 
 def body_argument(body: str | None) -> Any:
@@ -44,7 +54,7 @@ class Ring:
         argument = prime_argument(primes, lib.BFV_MAX_PRIMES, "primes")
         out = ffi.new("bfv_ring **")
         status = lib.bfv_ring_open(n, argument, len(argument), body_argument(body), out)
-        BFV.check(
+        check(
             status,
             f"opening a ring of N = {n}",
             argument=f"N = {n} with primes {', '.join(map(str, primes))} is no ring: N must be a power of "
@@ -85,19 +95,19 @@ class Ring:
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Coefficients to NTT form (SEAL's order) in place, [..., L, N]; returns ``x``."""
         polys = check_polys(x, self._tail, "x", write=True)
-        BFV.check(BFV.lib.bfv_ntt_forward(self.pointer, self._u32(x, True), polys), "forward NTT")
+        check(BFV.lib.bfv_ntt_forward(self.pointer, self._u32(x, True), polys), "forward NTT")
         return x
 
     def inverse(self, x: np.ndarray) -> np.ndarray:
         """NTT form to coefficients in place, [..., L, N]; returns ``x``."""
         polys = check_polys(x, self._tail, "x", write=True)
-        BFV.check(BFV.lib.bfv_ntt_inverse(self.pointer, self._u32(x, True), polys), "inverse NTT")
+        check(BFV.lib.bfv_ntt_inverse(self.pointer, self._u32(x, True), polys), "inverse NTT")
         return x
 
     def check_residues(self, x: np.ndarray, what: str = "residues") -> None:
         """DataError when a residue of [..., L, N] is not below its prime; ``what`` opens the message."""
         polys = check_polys(x, self._tail, "x")
-        BFV.check(BFV.lib.bfv_check_residues(self.pointer, self._u32(x), polys), what)
+        check(BFV.lib.bfv_check_residues(self.pointer, self._u32(x), polys), what)
 
     def _pointwise(self, function: Any, what: str, out: np.ndarray | None, *inputs: np.ndarray) -> np.ndarray:
         counts = {check_polys(x, self._tail, "an operand") for x in inputs}
@@ -106,7 +116,7 @@ class Ring:
         target = empty(inputs[0].shape) if out is None else out
         check_array(target, inputs[0].shape, "out", write=True)
         views = [self._u32(x) for x in inputs]
-        BFV.check(function(self.pointer, *views, counts.pop(), self._u32(target, True)), what)
+        check(function(self.pointer, *views, counts.pop(), self._u32(target, True)), what)
         return target
 
     def add(self, a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -139,7 +149,7 @@ class Ring:
         status = BFV.lib.bfv_poly_mul_scalar(
             self.pointer, self._u32(a), scalars, polys, self._u32(target, True)
         )
-        BFV.check(status, "mul_scalar")
+        check(status, "mul_scalar")
         return target
 
     def from_int64(self, values: np.ndarray) -> np.ndarray:
@@ -149,7 +159,7 @@ class Ring:
         status = BFV.lib.bfv_from_int64(
             self.pointer, view(BFV, "int64_t[]", values, "values"), self._u32(out, True)
         )
-        BFV.check(status, "from_int64", argument="a value lies outside -2^62 to 2^62: split it into limbs")
+        check(status, "from_int64", argument="a value lies outside -2^62 to 2^62: split it into limbs")
         return out
 
     def expand_uniform(self, index: int, stream: Any, out: np.ndarray, filled: int) -> int:
@@ -167,7 +177,7 @@ class Ring:
         status = BFV.lib.bfv_expand_uniform(
             self.pointer, index, data, len(data), self._u32(out, True), position
         )
-        BFV.check(status, "expand_uniform")
+        check(status, "expand_uniform")
         return int(position[0])
 
     def encrypt_bytes(self, parts: int) -> int:
@@ -189,7 +199,7 @@ class Ring:
         status = BFV.lib.bfv_encrypt_public(
             self.pointer, self._u32(pk), scaled, data, len(data), self._u32(target, True)
         )
-        BFV.check(status, "encryption under the public key")
+        check(status, "encryption under the public key")
         return target
 
     def encrypt_zero3(self, pk: np.ndarray, rnd: Any, out: np.ndarray | None = None) -> np.ndarray:
@@ -202,7 +212,7 @@ class Ring:
         status = BFV.lib.bfv_encrypt_zero3(
             self.pointer, self._u32(pk), data, len(data), self._u32(target, True)
         )
-        BFV.check(status, "encryption of zero")
+        check(status, "encryption of zero")
         return target
 
     def _encrypt_arguments(
@@ -234,7 +244,7 @@ def error_bytes(n: int) -> int:
 def _sample(function: Any, n: int, rnd: Any, what: str) -> np.ndarray:
     out = np.empty(_check_dimension(n), dtype=np.int8)
     data = view(BFV, "uint8_t[]", rnd, "rnd")
-    BFV.check(function(n, data, len(data), view(BFV, "int8_t[]", out, "out", write=True)), what)
+    check(function(n, data, len(data), view(BFV, "int8_t[]", out, "out", write=True)), what)
     return out
 
 

@@ -15,6 +15,7 @@ from pybfv.errors import UsageError
 from pybfv.native._lib import (
     BFV,
     Binding,
+    check,
     check_apart,
     check_array,
     check_integer,
@@ -55,9 +56,7 @@ class Secret:
         check_array(s, (ring.n,), "the secret", np.int8)
         out = _SECRET.ffi.new("bfv_secret **")
         status = _SECRET.lib.bfv_secret_open(_ring_pointer(ring), view(_SECRET, "int8_t[]", s, "s"), out)
-        _SECRET.check(
-            status, "opening a secret key", argument="a secret key's coefficients must be -1, 0 or 1"
-        )
+        check(status, "opening a secret key", argument="a secret key's coefficients must be -1, 0 or 1")
         self._pointer = out[0]
         self._ring = ring  # C keeps a pointer to it
         self._close = weakref.finalize(self, _SECRET.lib.bfv_secret_close, out[0])
@@ -93,7 +92,7 @@ class Secret:
         out = empty(self._tail)
         error = view(_SECRET, "int8_t[]", e, "e")
         status = _SECRET.lib.bfv_secret_public(self._handle, _u32(a), error, _u32(out, True))
-        _SECRET.check(status, "making a public key", argument="an error coefficient lies outside -21 to 21")
+        check(status, "making a public key", argument="an error coefficient lies outside -21 to 21")
         return out
 
     def encrypt(self, a: np.ndarray, m: np.ndarray | None, rnd: Any) -> np.ndarray:
@@ -111,7 +110,7 @@ class Secret:
         status = _SECRET.lib.bfv_secret_encrypt(
             self._handle, _u32(a), scaled, data, len(data), _u32(out, True)
         )
-        _SECRET.check(status, "encryption under the secret key")
+        check(status, "encryption under the secret key")
         return out
 
     def phase(self, ct: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -121,7 +120,7 @@ class Secret:
         target = empty(self._tail) if out is None else check_array(out, self._tail, "out", write=True)
         check_apart(target, ct)
         status = _SECRET.lib.bfv_secret_phase(self._handle, _u32(ct), parts, _u32(target, True))
-        _SECRET.check(status, "a ciphertext to decrypt")
+        check(status, "a ciphertext to decrypt")
         return target
 
 
@@ -153,7 +152,7 @@ def round_phase(
     status = _SECRET.lib.bfv_secret_round(
         _ring_pointer(ring), _u32(phase), modulus, words, first, count, scaled, into
     )
-    _SECRET.check(
+    check(
         status,
         "decryption",
         argument=f"t = {t} can't be a plaintext modulus here: it must be below q",

@@ -1,7 +1,94 @@
-/* The avx2 body; rules.mk compiles this file with its instruction set. */
+/* The AVX2 body; rules.mk compiles this file with its instruction set. */
 #if defined(__x86_64__)
+#include <immintrin.h>
+#include <stdint.h>
+
 #define BODY_NAME "avx2"
 #define BODY_TABLE cpu_avx2
+#define BODY_HAS_VEC
+
+typedef __m256i vec;
+#define VEC_LANES 8u
+#define VEC_UNROLL _Pragma("GCC unroll 3")
+
+static inline vec vec_load(const uint32_t *x) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)x);
+}
+
+static inline void vec_store(uint32_t *x, vec v) {
+    _mm256_storeu_si256((__m256i *)(void *)x, v);
+}
+
+static inline vec vec_set1(uint32_t x) {
+    return _mm256_set1_epi32((int)x);
+}
+
+static inline vec vec_add(vec a, vec b) {
+    return _mm256_add_epi32(a, b);
+}
+
+static inline vec vec_sub(vec a, vec b) {
+    return _mm256_sub_epi32(a, b);
+}
+
+static inline vec vec_min(vec a, vec b) {
+    return _mm256_min_epu32(a, b);
+}
+
+static inline vec vec_mul_low(vec a, vec b) {
+    return _mm256_mullo_epi32(a, b);
+}
+
+static inline vec vec_mul_high(vec a, vec b) {
+    const vec even = _mm256_mul_epu32(a, b);
+    const vec odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+/* Lane k gets word k / gap. */
+static inline vec vec_spread(vec words, uint32_t gap) {
+    switch (gap) {
+    case 1:
+        return words;
+    case 2:
+        return _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    default:
+        return _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
+    }
+}
+
+static inline void vec_exchange(vec *left, vec *right, uint32_t gap) {
+    const vec a = *left, b = *right;
+    switch (gap) {
+    case 1:
+        *left = _mm256_blend_epi32(a, _mm256_slli_epi64(b, 32), 0xaa);
+        *right = _mm256_blend_epi32(_mm256_srli_epi64(a, 32), b, 0xaa);
+        break;
+    case 2:
+        *left = _mm256_unpacklo_epi64(a, b);
+        *right = _mm256_unpackhi_epi64(a, b);
+        break;
+    default:
+        *left = _mm256_permute2x128_si256(a, b, 0x20);
+        *right = _mm256_permute2x128_si256(a, b, 0x31);
+        break;
+    }
+}
+
+static inline void vec_interleave(vec *left, vec *right) {
+    const vec low = _mm256_unpacklo_epi32(*left, *right);
+    const vec high = _mm256_unpackhi_epi32(*left, *right);
+    *left = _mm256_permute2x128_si256(low, high, 0x20);
+    *right = _mm256_permute2x128_si256(low, high, 0x31);
+}
+
+static inline void vec_deinterleave(vec *left, vec *right) {
+    const __m256 a = _mm256_castsi256_ps(_mm256_permute2x128_si256(*left, *right, 0x20));
+    const __m256 b = _mm256_castsi256_ps(_mm256_permute2x128_si256(*left, *right, 0x31));
+    *left = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
+    *right = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
+}
+
 #include "kernels_body.h"
 #else
 extern int cpu_avx2_is_absent; /* a translation unit declares something */

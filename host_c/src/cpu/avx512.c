@@ -1,7 +1,109 @@
-/* The avx512 body; rules.mk compiles this file with its instruction set. */
+/* The AVX-512 body (F, DQ, BW, VL); rules.mk compiles this file with its instruction set. */
 #if defined(__x86_64__)
+#include <immintrin.h>
+#include <stdint.h>
+
 #define BODY_NAME "avx512"
 #define BODY_TABLE cpu_avx512
+#define BODY_HAS_VEC
+
+typedef __m512i vec;
+#define VEC_LANES 16u
+#define VEC_UNROLL _Pragma("GCC unroll 4")
+
+static inline vec vec_load(const uint32_t *x) {
+    return _mm512_loadu_si512(x);
+}
+
+static inline void vec_store(uint32_t *x, vec v) {
+    _mm512_storeu_si512(x, v);
+}
+
+static inline vec vec_set1(uint32_t x) {
+    return _mm512_set1_epi32((int)x);
+}
+
+static inline vec vec_add(vec a, vec b) {
+    return _mm512_add_epi32(a, b);
+}
+
+static inline vec vec_sub(vec a, vec b) {
+    return _mm512_sub_epi32(a, b);
+}
+
+static inline vec vec_min(vec a, vec b) {
+    return _mm512_min_epu32(a, b);
+}
+
+static inline vec vec_mul_low(vec a, vec b) {
+    return _mm512_mullo_epi32(a, b);
+}
+
+static inline vec vec_mul_high(vec a, vec b) {
+    const vec even = _mm512_mul_epu32(a, b);
+    const vec odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+}
+
+/* Lane k gets word k / gap. */
+static inline vec vec_spread(vec words, uint32_t gap) {
+    switch (gap) {
+    case 1:
+        return words;
+    case 2:
+        return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                                        words);
+    case 4:
+        return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+                                        words);
+    default:
+        return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
+                                        words);
+    }
+}
+
+static inline void vec_exchange(vec *left, vec *right, uint32_t gap) {
+    const vec a = *left, b = *right;
+    switch (gap) {
+    case 1:
+        *left = _mm512_mask_blend_epi32(0xaaaa, a, _mm512_slli_epi64(b, 32));
+        *right = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(a, 32), b);
+        break;
+    case 2:
+        *left = _mm512_unpacklo_epi64(a, b);
+        *right = _mm512_unpackhi_epi64(a, b);
+        break;
+    case 4: {
+        /* Words 16 and more are b's. */
+        const vec to_left = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+        const vec to_right = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+        *left = _mm512_permutex2var_epi64(a, to_left, b);
+        *right = _mm512_permutex2var_epi64(a, to_right, b);
+        break;
+    }
+    default:
+        *left = _mm512_shuffle_i64x2(a, b, 0x44);
+        *right = _mm512_shuffle_i64x2(a, b, 0xee);
+        break;
+    }
+}
+
+static inline void vec_interleave(vec *left, vec *right) {
+    const vec a = *left, b = *right;
+    const vec low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const vec high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    *left = _mm512_permutex2var_epi32(a, low, b);
+    *right = _mm512_permutex2var_epi32(a, high, b);
+}
+
+static inline void vec_deinterleave(vec *left, vec *right) {
+    const vec a = *left, b = *right;
+    const vec even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const vec odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    *left = _mm512_permutex2var_epi32(a, even, b);
+    *right = _mm512_permutex2var_epi32(a, odd, b);
+}
+
 #include "kernels_body.h"
 #else
 extern int cpu_avx512_is_absent; /* a translation unit declares something */

@@ -17,8 +17,7 @@ struct cpu_kernels {
     void (*add)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p);
     void (*sub)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p);
     void (*neg)(uint32_t *out, const uint32_t *a, size_t width, uint32_t p);
-    void (*mul)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
-                const struct zq_mod *mod);
+    void (*mul)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, const struct zq_mod *mod);
     void (*mul_scalar)(uint32_t *out, const uint32_t *a, uint32_t s, size_t width, uint32_t p);
     /* out0 = a0 b0, out1 = a0 b1 + a1 b0, out2 = a1 b1. Alias: none with the outputs. */
     void (*tensor)(uint32_t *const out[3], const uint32_t *const a[2], const uint32_t *const b[2],
@@ -37,8 +36,8 @@ struct cpu_kernels {
                     const struct bfv_prime *prime);
     void (*acc_mul)(uint32_t *const state[3], const uint32_t *const a[2], const uint32_t *const b[2],
                     size_t stride, uint64_t count, size_t width, const struct bfv_prime *prime);
-    void (*acc_square)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
-                       uint64_t count, size_t width, const struct bfv_prime *prime);
+    void (*acc_square)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride, uint64_t count,
+                       size_t width, const struct bfv_prime *prime);
 };
 
 /* The most words of a plane that one call accumulates: long runs of memory, and

@@ -1,53 +1,62 @@
 /* The CPU kernels, written once. A body's file defines BODY_NAME and BODY_TABLE,
  * includes this and is compiled for its instruction set. The loops are plain C
- * in the shape that gcc and clang vectorise. */
+ * in the shape that gcc and clang vectorise, but for the transforms' short
+ * stages, for which a body may bring vectors (BODY_HAS_VEC, ntt_vector.h). */
 #include <string.h>
 
 #include "../../../dpu/core/ntt.h"
 #include "kernels.h"
+#ifdef BODY_HAS_VEC
+#include "ntt_vector.h"
+#endif
 
-static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *prime)
-{
+static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
+#ifdef BODY_HAS_VEC
+    if (n >= 2 * VEC_LANES) {
+        vec_ntt_forward(x, n, prime->forward, prime->forward_shoup, prime->p);
+        return;
+    }
+#endif
     ntt_forward(x, n, prime->forward, prime->forward_shoup, prime->p);
 }
 
-static void body_ntt_inverse(uint32_t *x, uint32_t n, const struct bfv_prime *prime)
-{
+static void body_ntt_inverse(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
+#ifdef BODY_HAS_VEC
+    if (n >= 4 * VEC_LANES) {
+        vec_ntt_inverse(x, n, prime->inverse, prime->inverse_shoup, prime->p);
+        return;
+    }
+#endif
     ntt_inverse(x, n, prime->inverse, prime->inverse_shoup, prime->p);
 }
 
-static void body_add(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p)
-{
+static void body_add(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p) {
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_add(a[c], b[c], p);
     }
 }
 
-static void body_sub(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p)
-{
+static void body_sub(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p) {
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_sub(a[c], b[c], p);
     }
 }
 
-static void body_neg(uint32_t *out, const uint32_t *a, size_t width, uint32_t p)
-{
+static void body_neg(uint32_t *out, const uint32_t *a, size_t width, uint32_t p) {
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_neg(a[c], p);
     }
 }
 
 static void body_mul(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
-                     const struct zq_mod *mod)
-{
+                     const struct zq_mod *mod) {
     const struct zq_mod m = *mod; /* a copy: no store to out can change it */
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_mul(a[c], b[c], &m);
     }
 }
 
-static void body_mul_scalar(uint32_t *out, const uint32_t *a, uint32_t s, size_t width, uint32_t p)
-{
+static void body_mul_scalar(uint32_t *out, const uint32_t *a, uint32_t s, size_t width, uint32_t p) {
     const uint32_t s_shoup = zq_shoup(s, p);
     for (size_t c = 0; c < width; c++) {
         ZQ_ASSERT(a[c] < p);
@@ -55,9 +64,8 @@ static void body_mul_scalar(uint32_t *out, const uint32_t *a, uint32_t s, size_t
     }
 }
 
-static void body_tensor(uint32_t *const out[3], const uint32_t *const a[2],
-                        const uint32_t *const b[2], size_t width, const struct zq_mod *mod)
-{
+static void body_tensor(uint32_t *const out[3], const uint32_t *const a[2], const uint32_t *const b[2],
+                        size_t width, const struct zq_mod *mod) {
     const struct zq_mod m = *mod;
     uint32_t *restrict out0 = out[0], *restrict out1 = out[1], *restrict out2 = out[2];
     const uint32_t *a0 = a[0], *a1 = a[1], *b0 = b[0], *b1 = b[1];
@@ -68,9 +76,7 @@ static void body_tensor(uint32_t *const out[3], const uint32_t *const a[2],
     }
 }
 
-static void body_from_int64(uint32_t *out, const int64_t *values, size_t width,
-                            const struct zq_mod *mod)
-{
+static void body_from_int64(uint32_t *out, const int64_t *values, size_t width, const struct zq_mod *mod) {
     const struct zq_mod m = *mod;
     /* Two's complement reads v < 0 as v + 2^64: take 2^64 mod p off again. */
     const uint32_t r64 = zq_mul(m.r32, m.r32, &m);
@@ -81,8 +87,7 @@ static void body_from_int64(uint32_t *out, const int64_t *values, size_t width,
     }
 }
 
-static bool body_check(const uint32_t *x, size_t width, uint32_t p)
-{
+static bool body_check(const uint32_t *x, size_t width, uint32_t p) {
     uint32_t greatest = 0;
     for (size_t c = 0; c < width; c++) {
         greatest = x[c] > greatest ? x[c] : greatest;
@@ -90,9 +95,7 @@ static bool body_check(const uint32_t *x, size_t width, uint32_t p)
     return greatest < p;
 }
 
-static bool body_copy_check(uint32_t *restrict out, const uint32_t *restrict x, size_t width,
-                            uint32_t p)
-{
+static bool body_copy_check(uint32_t *restrict out, const uint32_t *restrict x, size_t width, uint32_t p) {
     uint32_t greatest = 0;
     for (size_t c = 0; c < width; c++) {
         greatest = x[c] > greatest ? x[c] : greatest;
@@ -103,8 +106,7 @@ static bool body_copy_check(uint32_t *restrict out, const uint32_t *restrict x, 
 
 /* state += wide mod p, and wide = 0. In: any wide words. */
 static inline void settle(uint32_t *restrict state, uint64_t *restrict wide, size_t width,
-                          const struct zq_mod *mod)
-{
+                          const struct zq_mod *mod) {
     const struct zq_mod m = *mod;
     for (size_t c = 0; c < width; c++) {
         state[c] = zq_add(state[c], zq_reduce64(wide[c], &m), m.p);
@@ -114,8 +116,7 @@ static inline void settle(uint32_t *restrict state, uint64_t *restrict wide, siz
 
 /* As settle, with twice the sum. */
 static inline void settle_twice(uint32_t *restrict state, uint64_t *restrict wide, size_t width,
-                                const struct zq_mod *mod)
-{
+                                const struct zq_mod *mod) {
     const struct zq_mod m = *mod;
     for (size_t c = 0; c < width; c++) {
         const uint32_t once = zq_reduce64(wide[c], &m);
@@ -130,8 +131,7 @@ static inline void settle_twice(uint32_t *restrict state, uint64_t *restrict wid
 
 /* wide += x0 + x1 + x2 + x3. In: x < p, so that the sum of four is below 2^32. */
 static inline void sum_of_four(uint64_t *restrict wide, const uint32_t *restrict x, size_t stride,
-                               size_t width)
-{
+                               size_t width) {
     const uint32_t *restrict x1 = x + stride, *restrict x2 = x1 + stride, *restrict x3 = x2 + stride;
     for (size_t c = 0; c < width; c++) {
         wide[c] += x[c] + x1[c] + x2[c] + x3[c];
@@ -141,9 +141,8 @@ static inline void sum_of_four(uint64_t *restrict wide, const uint32_t *restrict
 /* Terms of one round of acc_sum: 2^34 residues below 2^30 fit 64 bits. */
 #define SUM_TERMS (UINT64_C(1) << 34)
 
-static void body_acc_sum(uint32_t *state, const uint32_t *x, size_t stride, uint64_t count,
-                         size_t width, const struct bfv_prime *prime)
-{
+static void body_acc_sum(uint32_t *state, const uint32_t *x, size_t stride, uint64_t count, size_t width,
+                         const struct bfv_prime *prime) {
     _Alignas(64) uint64_t wide[ACC_BLOCK];
     memset(wide, 0, width * sizeof wide[0]);
     while (count != 0) {
@@ -170,9 +169,7 @@ struct wide_tensor {
 /* wide += (a0 b0, a0 b1 + a1 b0, a1 b1) over `terms` (1 or 2) terms. */
 static inline void tensor_terms(struct wide_tensor *restrict wide, const uint32_t *restrict a0,
                                 const uint32_t *restrict a1, const uint32_t *restrict b0,
-                                const uint32_t *restrict b1, size_t stride, size_t terms,
-                                size_t width)
-{
+                                const uint32_t *restrict b1, size_t stride, size_t terms, size_t width) {
     for (size_t c = 0; c < width; c++) {
         uint64_t sum0 = wide->part[0][c], sum1 = wide->part[1][c], sum2 = wide->part[2][c];
         for (size_t k = 0; k < terms; k++) {
@@ -189,10 +186,8 @@ static inline void tensor_terms(struct wide_tensor *restrict wide, const uint32_
     }
 }
 
-static void body_acc_mul(uint32_t *const state[3], const uint32_t *const a[2],
-                         const uint32_t *const b[2], size_t stride, uint64_t count, size_t width,
-                         const struct bfv_prime *prime)
-{
+static void body_acc_mul(uint32_t *const state[3], const uint32_t *const a[2], const uint32_t *const b[2],
+                         size_t stride, uint64_t count, size_t width, const struct bfv_prime *prime) {
     struct wide_tensor wide;
     const uint32_t *a0 = a[0], *a1 = a[1], *b0 = b[0], *b1 = b[1];
     /* The middle accumulator takes two products a term. */
@@ -220,9 +215,7 @@ static void body_acc_mul(uint32_t *const state[3], const uint32_t *const a[2],
 
 /* wide += (a0^2, a0 a1, a1^2) over `terms` (1 or 4) terms. */
 static inline void square_terms(struct wide_tensor *restrict wide, const uint32_t *restrict a0,
-                                const uint32_t *restrict a1, size_t stride, size_t terms,
-                                size_t width)
-{
+                                const uint32_t *restrict a1, size_t stride, size_t terms, size_t width) {
     for (size_t c = 0; c < width; c++) {
         uint64_t sum0 = wide->part[0][c], sum1 = wide->part[1][c], sum2 = wide->part[2][c];
         for (size_t k = 0; k < terms; k++) {
@@ -238,8 +231,7 @@ static inline void square_terms(struct wide_tensor *restrict wide, const uint32_
 }
 
 static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
-                            uint64_t count, size_t width, const struct bfv_prime *prime)
-{
+                            uint64_t count, size_t width, const struct bfv_prime *prime) {
     struct wide_tensor wide;
     const uint32_t *a0 = a[0], *a1 = a[1];
     /* The middle accumulator takes a0 a1 once a term and is doubled when it settles. */

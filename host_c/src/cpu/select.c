@@ -2,8 +2,7 @@
 #include "kernels.h"
 
 /* The features that rules.mk compiles the bodies with. */
-static bool body_runs_here(const struct cpu_kernels *body)
-{
+static bool body_runs_here(const struct cpu_kernels *body) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (body == &cpu_avx512) {
@@ -18,8 +17,7 @@ static bool body_runs_here(const struct cpu_kernels *body)
     return body == &cpu_portable;
 }
 
-const struct cpu_kernels *cpu_body(uint32_t index)
-{
+const struct cpu_kernels *cpu_body(uint32_t index) {
     static const struct cpu_kernels *const bodies[] = {
 #if defined(__x86_64__)
         &cpu_avx512,

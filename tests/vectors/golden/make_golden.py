@@ -1,8 +1,8 @@
 """Writes the golden files of format version 1, and the example and expansion of FORMAT.md.
 
-    python tests/vectors/golden/make_golden.py            compare the committed files with what the code writes
-    python tests/vectors/golden/make_golden.py --write    write them (a format change: raise the version instead)
-    python tests/vectors/golden/make_golden.py --document print sections 9 and 10 of FORMAT.md
+    python tests/vectors/golden/make_golden.py             compare the files with what the code writes
+    python tests/vectors/golden/make_golden.py --write     write them (never over those of a released version)
+    python tests/vectors/golden/make_golden.py --document  print the listings of FORMAT.md, sections 9 and 10
 
 The contents are made-up residues, not encryptions. tests/test_io.py reads the files back with the code
 and takes them apart with a second reader of its own.
@@ -108,14 +108,18 @@ def contents() -> dict[str, bytes]:
         files["secret.key"] = (Path(folder) / "secret.key").read_bytes()
 
     stream = io.BytesIO()
-    writer = ContributionWriter(stream, doc, key.key_id, "00112233445566778899aabbccddeeff", "public", N, PRIMES, 2)
+    writer = ContributionWriter(
+        stream, doc, key.key_id, "00112233445566778899aabbccddeeff", "public", N, PRIMES, 2
+    )
     writer.block(residues(2, 2, salt=1))
     writer.block(residues(2, 2, salt=2))
     writer.close(rows=20, dropped=1)
     files["public.bfvc"] = stream.getvalue()
 
     stream = io.BytesIO()
-    writer = ContributionWriter(stream, doc, key.key_id, "ffeeddccbbaa99887766554433221100", "symmetric", N, PRIMES, 1)
+    writer = ContributionWriter(
+        stream, doc, key.key_id, "ffeeddccbbaa99887766554433221100", "symmetric", N, PRIMES, 1
+    )
     writer.symmetric_block(np.frombuffer(SEED, dtype=np.uint8)[None], residues(1, salt=3))
     writer.close(rows=3, dropped=1)
     files["symmetric.bfvc"] = stream.getvalue()

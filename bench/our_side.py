@@ -1,0 +1,86 @@
+"""Our side: distinct ciphertexts in memory, their sum and the sum of their squares."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from pybfv import native
+from pybfv.native.secret import Secret, round_phase
+from pybfv.params import get_set
+from pybfv.scheme import public
+from pybfv.scheme.noise import key_ok
+from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
+
+_HALF = Fraction(1, 2) - Fraction(1, 2**60)
+
+
+class OurSide:
+    """``count`` fresh public-key ciphertexts of a set; the messages (int64 [rows, N]) repeat in turn."""
+
+    def __init__(self, set_name: str, t: int, messages: np.ndarray, count: int) -> None:
+        ps = get_set(set_name)
+        self.name, self.n, self.q, self.t, self.count = set_name, ps.n, ps.q, t, count
+        self.ring = native.Ring(ps.n, ps.primes)
+        s, e = self._draw()
+        while not key_ok(s, e):
+            s, e = self._draw()
+        self.secret = Secret(self.ring, s)
+        a = expand_uniform(self.ring, fresh_seed(), native.empty((len(ps.primes), ps.n)))
+        self.pk = np.stack([self.secret.public(a, e), a])
+        self.encoder = native.Encoder.batched(self.ring, [t])
+        self.messages = messages
+        self.ciphertexts = native.empty((count, 2, len(ps.primes), ps.n))
+        scaled = [self.encoder.encode(m) for m in messages]
+        for k in range(count):
+            public.encrypt(self.ring, self.pk, scaled[k % len(scaled)], self.ciphertexts[k])
+        self.backend = native.Backend("cpu", ps.n, ps.primes, threads=1)
+        self.array = self.backend.put(self.ciphertexts, borrow=True)
+
+    def _draw(self) -> tuple[np.ndarray, np.ndarray]:
+        s = native.sample_ternary(self.ring.n, private_bytes(native.ternary_bytes(self.ring.n)))
+        return s, native.sample_error(self.ring.n, private_bytes(native.error_bytes(self.ring.n)))
+
+    @property
+    def bits(self) -> float:
+        """log2 q."""
+        return get_set(self.name).log2_q
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one ciphertext in memory."""
+        return self.ciphertexts[0].nbytes
+
+    def encrypt(self) -> np.ndarray:
+        """Encodes and encrypts the first message."""
+        return public.encrypt(self.ring, self.pk, self.encoder.encode(self.messages[0]))
+
+    def decrypt(self, ct: np.ndarray) -> list[int]:
+        """Decrypts and decodes all slots."""
+        phase = self.secret.phase(ct)
+        return self.encoder.decode_slots(round_phase(self.ring, phase, self.t, 0, self.n, _HALF))
+
+    def decrypt_one(self, ct: np.ndarray) -> int:
+        """The phase, and its coefficient 0 decrypted: all that a total needs."""
+        return round_phase(self.ring, self.secret.phase(ct), self.t, 0, 1, _HALF)[0]
+
+    def sum(self) -> native.Acc:
+        """Accumulates all ciphertexts."""
+        acc = self.backend.acc_new("sum", 2)
+        self.backend.acc_add(acc, self.array, 0, 1, self.count)
+        self.backend.sync()
+        return acc
+
+    def squares(self) -> native.Acc:
+        """Accumulates the squares of all ciphertexts."""
+        acc = self.backend.acc_new("product", 3)
+        self.backend.acc_mul(acc, self.array, 0, self.array, 0, 1, self.count)
+        self.backend.sync()
+        return acc
+
+    def slots(self, acc: native.Acc) -> list[int]:
+        """What an accumulator holds, slot by slot mod t: factor, decryption, and -q taken off."""
+        factor, undo = (self.t, pow(-self.q, -1, self.t)) if acc.kind == "product" else (1, 1)
+        array = self.backend.acc_finish(acc, [factor % p for p in self.ring.primes])
+        return [x * undo % self.t for x in self.decrypt(self.backend.get(array)[0])]

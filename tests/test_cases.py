@@ -1,0 +1,233 @@
+"""Failures that users of similar tools reported, as cases: the exact answer, or a refusal that helps."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from pybfv import flow
+from pybfv.errors import PlanError, PybfvError
+from pybfv.params import ParameterSet, get_set
+
+
+def results(text: str) -> list[dict]:
+    return json.loads(text)["results"]
+
+
+def run(pybfv, name: str, *stats: str, extra: tuple[str, ...] = ()) -> list[dict]:
+    args = [a for s in stats for a in ("--stat", s)]
+    return results(pybfv.ok("run", name, *args, "--verify", "--json", *extra))
+
+
+WAGE = "wage\n" + "60000\n" * 9 + "61000\n"
+
+
+def test_b01_large_sums_are_right(pybfv, write) -> None:
+    name = write("wage.csv", WAGE)
+    mean, total, sample = run(pybfv, name, "mean:wage", "sum:wage", "variance:wage")
+    assert (mean["exact"], total["exact"], sample["exact"]) == ("60100/1", "601000/1", "100000/1")
+    (population,) = run(pybfv, name, "variance:wage", extra=("--ddof", "0"))
+    assert population["exact"] == "90000/1"
+
+
+@pytest.mark.parametrize(
+    "forced",
+    [
+        ("--plain-modulus", "65537"),
+        ("--set", "n2048_q53"),
+        ("--set", "n1024_q27"),
+        ("--set", "n4096_q106", "--plain-modulus", "65537"),
+    ],
+)
+def test_b01_forced_small_parameters_refuse(pybfv, write, forced) -> None:
+    name = write("wage.csv", WAGE)
+    line = pybfv.refused(78, "run", name, "--bounds", "wage=0:100000", "--stat", "variance:wage", *forced)
+    assert "wage" in line
+    assert "variance" in line
+    assert "bits missing" in line
+
+
+@pytest.mark.parametrize("stat", ["sum:wage", "mean:wage"])
+def test_b01_forced_modulus_refuses_sums_too(pybfv, write, stat) -> None:
+    name = write("wage.csv", WAGE)
+    line = pybfv.refused(78, "run", name, "--bounds", "wage=0:100000", "--stat", stat, "--plain-modulus", "65537")
+    assert "bits missing" in line
+
+
+@pytest.mark.parametrize("set_name", ["n1024_q26", "n1024_q27"])
+def test_b03_variance_at_27_bits_refuses(pybfv, write, set_name) -> None:
+    name = write("v.csv", "v\n" + "".join(f"{i % 10}\n" for i in range(100)))
+    line = pybfv.refused(78, "run", name, "--stat", "variance:v", "--set", set_name)
+    assert "variance" in line
+    (result,) = run(pybfv, name, "variance:v", extra=("--ddof", "0"))
+    assert result["exact"] == "33/4"
+
+
+@pytest.mark.parametrize(
+    ("rows", "total"), [(["-71", "12"], -59), (["-1"], -1), (["0", "-0"], 0), (["-5", "5"], 0)]
+)
+def test_b05_negative_sums(pybfv, write, rows, total) -> None:
+    name = write("d.csv", "delta\n" + "\n".join(rows) + "\n")
+    found = run(pybfv, name, "sum:delta", "mean:delta")
+    assert found[0]["value"] == total
+    assert found[1]["value"] == total / len(rows)
+
+
+def prepare(pybfv, write, key: str, study: str = "study.json") -> str:
+    """A key folder and a contribution of 1, 2, 3 under it."""
+    name = write(f"{key}.csv", "x\n1\n2\n3\n")
+    if not (pybfv.folder / study).exists():
+        pybfv.ok("plan", name, "--stat", "mean:x", "--max-rows", 6, "-o", study)
+    pybfv.ok("keygen", study, "-o", key)
+    pybfv.ok("encrypt", study, name, "--key", f"{key}/public.key", "-o", f"{key}.bfvc")
+    return f"{key}.bfvc"
+
+
+def key_id(pybfv, name: str) -> str:
+    return json.loads(pybfv.ok("inspect", name, "--json"))["key"]
+
+
+def test_b07_two_keys(pybfv, write) -> None:
+    a, b = prepare(pybfv, write, "a"), prepare(pybfv, write, "b")
+    line = pybfv.refused(77, "compute", a, b, "--key", "a/public.key", "-o", "r.bfvr")
+    assert key_id(pybfv, a) in line
+    assert key_id(pybfv, b) in line
+
+
+def test_b07_two_parameter_sets(pybfv, write) -> None:
+    a = prepare(pybfv, write, "a")
+    write("x.csv", "x\n1\n2\n3\n")
+    pybfv.ok("plan", "x.csv", "--stat", "mean:x", "--max-rows", 6, "--set", "n8192_q133", "-o", "other.json")
+    b = prepare(pybfv, write, "b", "other.json")
+    line = pybfv.refused(65, "compute", a, b, "--key", "a/public.key", "-o", "r.bfvr")
+    assert "n8192_q133" in line
+
+
+def test_b12_nothing_to_compute(pybfv, write) -> None:
+    header, empty, one = write("h.csv", "x,y\n"), write("e.csv", ""), write("o.csv", "x,y\n7,1\n")
+    for stat in ("mean:x", "variance:x", "count", "sum:x"):
+        pybfv.refused(65, "run", header, "--stat", stat)
+        pybfv.refused(65, "run", empty, "--stat", stat)
+    assert "ddof" in pybfv.refused(65, "run", one, "--stat", "variance:x")
+    assert run(pybfv, one, "mean:x")[0]["exact"] == "7/1"
+    assert run(pybfv, one, "variance:x", extra=("--ddof", "0"))[0]["exact"] == "0/1"
+    assert "coefficients" in pybfv.refused(65, "run", one, "--stat", "linreg:y~x")
+    pybfv.ok("plan", one, "--stat", "mean:x", "--bounds", "x=0:9", "-o", "s.json")
+    pybfv.ok("keygen", "s.json", "-o", "k")
+    pybfv.refused(65, "encrypt", "s.json", header, "--key", "k/public.key", "-o", "h.bfvc")
+
+
+BOM = b"\xef\xbb\xbfage,pay\r\n30,100\r\n40,300\r\n53,2"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        BOM,
+        BOM.replace(b"\r\n", b"\n"),
+        BOM + b"\r\n\r\n",
+        BOM.replace(b"age", b'"age"'),
+        gzip.compress(BOM),
+    ],
+)
+def test_b17_byte_order_mark(pybfv, write, content) -> None:
+    name = write("b.csv", content)
+    mean, sample = run(pybfv, name, "mean:age", "variance:age")
+    assert (mean["exact"], sample["exact"]) == ("41/1", "133/1")
+    assert run(pybfv, name, "variance:age", extra=("--ddof", "0"))[0]["exact"] == "266/3"
+
+
+def test_b19_ddof(pybfv, write) -> None:
+    name = write("v.csv", "v\n2\n4\n9\n")
+    (default,) = run(pybfv, name, "variance:v")
+    assert (default["ddof"], default["exact"], default["value"]) == (1, "13/1", 13.0)
+    (population,) = run(pybfv, name, "variance:v", extra=("--ddof", "0"))
+    assert (population["ddof"], population["exact"], population["value"]) == (0, "26/3", 26 / 3)
+    assert "ddof = 1 (sample" in pybfv.ok("run", name, "--stat", "variance:v")
+    assert flow.run(str(pybfv.folder / name), ["variance:v"])["results"] == [default]
+
+
+def test_b21_dependent_columns(pybfv, write) -> None:
+    name = write("r.csv", "x1,x2,c,y\n1,3,5,2\n2,5,5,4\n3,7,5,5\n4,9,5,4\n5,11,5,5\n")
+    line = pybfv.refused(65, "run", name, "--stat", "linreg:y~x1+x2")
+    assert all(word in line for word in ("x1", "x2", "(intercept)"))
+    line = pybfv.refused(65, "run", name, "--stat", "linreg:y~x1+c")
+    assert "c" in line.split("dependent: ")[1]
+    assert "x1" not in line.split("dependent: ")[1]
+    assert run(pybfv, name, "variance:c")[0]["exact"] == "0/1"
+
+
+def test_b21_good_case(pybfv, write) -> None:
+    rows = [(1, 2, 0, 5), (2, 1, 1, 6), (3, 4, 2, 12), (4, 3, 5, 19), (5, 6, 1, 14), (6, 5, 4, 21)]
+    name = write("g.csv", "a,b,c,y\n" + "".join(",".join(map(str, r)) + "\n" for r in rows))
+    (found,) = run(pybfv, name, "linreg:y~a+b+c")
+    assert found["terms"] == ["(intercept)", "a", "b", "c"]
+    assert found["exact"] == ["17/12", "53/60", "61/60", "11/5"]
+
+
+@pytest.mark.parametrize("rows", [1, 4095, 4096, 4097, 9000])
+def test_b23_any_number_of_rows(pybfv, write, rows) -> None:
+    name = write("n.csv", "i\n" + "".join(f"{i % 7}\n" for i in range(1, rows + 1)))
+    expected = sum(i % 7 for i in range(1, rows + 1))
+    count, total, mean = run(pybfv, name, "count", "sum:i", "mean:i", extra=("--set", "n4096_q106"))
+    assert (count["n"], total["value"], mean["n"]) == (rows, expected, rows)
+    if rows == 9000:
+        assert (total["exact"], mean["exact"]) == ("27000/1", "3/1")
+    if rows > 1:
+        (square,) = run(pybfv, name, "variance:i", extra=("--set", "n8192_q133"))
+        exact = sum((i % 7) ** 2 for i in range(1, rows + 1)) - expected**2 / rows
+        assert square["n"] == rows
+        assert square["value"] == pytest.approx(exact / (rows - 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("t", ["1000003", "2048383", "1", "0", "-5", "4096", "2047"])
+def test_b25_bad_plain_moduli(pybfv, write, t) -> None:
+    name = write("v.csv", "v\n1\n2\n3\n")
+    line = pybfv.refused(78, "plan", name, "--stat", "variance:v", "--set", "n4096_q106", f"--plain-modulus={t}")
+    assert "t = " in line or "modulus" in line
+    if t == "1000003":
+        assert "974849" in line or "1032193" in line
+
+
+def test_b25_even_t_is_fine_for_sums(pybfv, write) -> None:
+    name = write("v.csv", "v\n1\n2\n3\n")
+    assert run(pybfv, name, "sum:v", extra=("--plain-modulus", "4096"))[0]["exact"] == "6/1"
+
+
+def test_b25_t_beyond_q(pybfv, write) -> None:
+    name = write("v.csv", "v\n1\n2\n3\n")
+    t = str(get_set("n1024_q26").q + 2)
+    pybfv.refused(78, "plan", name, "--stat", "sum:v", "--set", "n1024_q26", "--plain-modulus", t)
+
+
+@pytest.mark.parametrize("n", [1000, 3, 0, -8, 32768])
+def test_b25_bad_dimensions(n) -> None:
+    with pytest.raises(PlanError, match="N = "):
+        ParameterSet("mine", n, (134250497,))
+
+
+def test_b25_below_128_bits_needs_a_flag_and_is_marked(pybfv, write) -> None:
+    with pytest.raises(PlanError, match="128-bit"):
+        ParameterSet("mine", 1024, (132120577, 134250497))
+    name = write("v.csv", "v\n1\n2\n3\n")
+    base = ("--stat", "variance:v", "--set", "insecure_n64_q106")
+    assert "--insecure" in pybfv.refused(78, "plan", name, *base)
+    document = json.loads(pybfv.ok("run", name, *base, "--insecure", "--json"))
+    assert document["insecure"] is True
+    assert "INSECURE" in pybfv.ok("run", name, *base, "--insecure")
+    pybfv.ok("plan", name, *base, "--insecure", "-o", "s.json")
+    pybfv.ok("keygen", "s.json", "-o", "k")
+    pybfv.ok("encrypt", "s.json", name, "--key", "k/public.key", "-o", "v.bfvc")
+    pybfv.ok("compute", "v.bfvc", "--partial", "-o", "v.bfvp")
+    pybfv.ok("combine", "v.bfvp", "--key", "k/public.key", "-o", "v.bfvr")
+    for file in ("s.json", "k/public.key", "v.bfvc", "v.bfvp", "v.bfvr"):
+        assert json.loads(pybfv.ok("inspect", file, "--json"))["insecure"] is True
+
+
+def test_python_api_refuses_nothing_too(tmp_path) -> None:
+    csv = tmp_path / "e.csv"
+    csv.write_text("x\n")
+    with pytest.raises(PybfvError):
+        flow.run(str(csv), ["mean:x"])
