@@ -74,12 +74,15 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
     return BFV_OK;
 }
 
-/* Bits set in a word of 21 bits, without tables: sums of 2, 4, 8 bits, then the bytes' sum. */
-static uint32_t popcount21(uint32_t x) {
-    x -= (x >> 1) & UINT32_C(0x55555555);
-    x = (x & UINT32_C(0x33333333)) + ((x >> 2) & UINT32_C(0x33333333));
-    x = (x + (x >> 4)) & UINT32_C(0x0f0f0f0f);
-    return (x * UINT32_C(0x01010101)) >> 24;
+/* Bits set in the low half of x minus those in the high half, each half below 2^21, without tables: sums of
+ * 2, 4 and 8 bits; then the product's top byte of a half is the sum of its bytes. */
+static int8_t popcount_difference(uint64_t x) {
+    x -= (x >> 1) & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    const uint32_t low = (uint32_t)x * UINT32_C(0x01010101);
+    const uint32_t high = (uint32_t)(x >> 32) * UINT32_C(0x01010101);
+    return (int8_t)((int32_t)(low >> 24) - (int32_t)(high >> 24));
 }
 
 int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) {
@@ -89,16 +92,13 @@ int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) 
     if (bytes < bfv_error_bytes(n)) {
         return BFV_E_RANDOM;
     }
-    const uint32_t mask = (UINT32_C(1) << 21) - 1;
+    const uint64_t mask = (UINT64_C(1) << 21) - 1;
     for (uint32_t k = 0; k < n; k++) {
         const uint8_t *b = rnd + (size_t)k * ERROR_BYTES;
-        /* bits 0..23 and 16..47 of the 48-bit word */
-        const uint32_t low = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16;
-        const uint32_t high =
-            (uint32_t)b[2] | (uint32_t)b[3] << 8 | (uint32_t)b[4] << 16 | (uint32_t)b[5] << 24;
-        const uint32_t plus = popcount21(low & mask);
-        const uint32_t minus = popcount21((high >> 5) & mask);
-        out[k] = (int8_t)((int32_t)plus - (int32_t)minus);
+        const uint32_t low =
+            (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        const uint64_t word = low | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40;
+        out[k] = popcount_difference((word & mask) | ((word >> 21) & mask) << 32);
     }
     return BFV_OK;
 }
