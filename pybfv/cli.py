@@ -29,10 +29,19 @@ Exit codes: 0 done; 2 usage; 65 bad data or file; 66 input missing; 69 backend n
 70 internal or verification failure; 73 output exists or can't be written; 77 key refused;
 78 the plan can't be carried."""
 
-SPEC_HELP = """\b
-SPEC: count | sum:COL[,COL] | mean:COL[,COL] | variance:COL[,COL] | linreg:Y~X1+X2+X3
-  * = every numeric column; linreg has an intercept, -1 at the end drops it; a term may be X^2;
-  names with any of ,:~+^=*-" or blanks go in double quotes, " doubled."""
+
+class SpecCommand(click.Command):
+    """A command whose help lists the statistics that are installed."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from pybfv.flow import workload_help
+
+        with formatter.section("Statistics (SPEC)"):
+            for syntax, _ in workload_help():
+                formatter.write(f"  {syntax}\n")
+            formatter.write('  Names with any of ,:~+^=*-" or blanks go in double quotes, " doubled.\n')
+        super().format_epilog(ctx, formatter)
+
 
 
 def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -149,7 +158,7 @@ def cli() -> None:
     """
 
 
-@cli.command("plan", epilog=f"{SPEC_HELP}\n\n{EXIT_CODES}")
+@cli.command("plan", cls=SpecCommand, epilog=EXIT_CODES)
 @click.argument("data", metavar="DATA.csv")
 @_plan_options
 @_csv_options
@@ -180,8 +189,9 @@ def plan_command(
             missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
             options=_csv(**csv_args),
         )  # fmt: skip
-    for note in planned.notes:
-        _note(note)
+    for note in (planned.publishes, *planned.notes):
+        if note:
+            _note(note)
     if output is not None:
         with atomic_output(output, force=force) as stream:
             write_study(stream, planned.study.doc)
@@ -206,10 +216,8 @@ def keygen_command(study: str, output: str) -> None:
       pybfv keygen study.json -o keys
     """
     from pybfv import flow
-    from pybfv.io.study import read_study
-    from pybfv.study import Study
 
-    secret, public = flow.keygen(Study(read_study(study)))
+    secret, public = flow.keygen(flow.load_study(study))
     flow.write_keys(secret, public, output)
 
 
@@ -230,11 +238,11 @@ def encrypt_command(study: str, data: str, key_path: str, output: str, force: bo
     """  # fmt: skip
     from pybfv import flow
     from pybfv.io.key import read_key
-    from pybfv.io.study import read_study
-    from pybfv.study import Study
 
     _one_stdin(study, data, key_path)
-    plan_ = Study(read_study(study))
+    plan_ = flow.load_study(study)
+    if plan_.reveal == "slots":
+        _note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with _key_warnings():
         key = read_key(key_path)
     with _progress(" rows") as progress:
@@ -318,7 +326,7 @@ def decrypt_command(
     _put(flow.decrypt(result, key, int(ddof)), output, force, as_json)
 
 
-@cli.command("run", epilog=f"{SPEC_HELP}\n\n{EXIT_CODES}")
+@cli.command("run", cls=SpecCommand, epilog=EXIT_CODES)
 @click.argument("data", metavar="DATA.csv")
 @_plan_options
 @_compute_options
@@ -371,8 +379,18 @@ def inspect_command(file: str, as_json: bool) -> None:
     width = max(len(key) for key in facts)
     for key, value in facts.items():
         if key != "schema_version":
-            text = ", ".join(map(str, value)) if isinstance(value, list) else value
-            click.echo(f"{key.replace('_', ' '):<{width}}  {'-' if text is None else text}")
+            click.echo(f"{key.replace('_', ' '):<{width}}  {_plain(value)}")
+
+
+def _plain(value: Any) -> str:
+    """A value of inspect in words."""
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_plain(v)}" for k, v in value.items() if v is not None)
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)
 
 
 def _check_free(output: str | None, force: bool) -> None:
@@ -419,8 +437,8 @@ def _line(result: dict[str, Any]) -> str:
         head += f"residual_sd = {result['residual_sd']}"
         rows = zip(result["terms"], result["coefficients"], result["exact"], strict=True)
         return "\n".join([head, *(f"  {term} = {value!r}  (exactly {exact})" for term, value, exact in rows)])
-    if "value" not in result:
-        return json.dumps(result, ensure_ascii=True)
+    if not {"column", "value", "exact"} <= result.keys() or ("ddof" in result and "sd" not in result):
+        return ", ".join(f"{k} {_plain(v)}" for k, v in result.items())  # a workload of the user's own
     extra = ""
     if "ddof" in result:
         kind = "sample, n - 1" if result["ddof"] else "population, n"
@@ -443,7 +461,9 @@ def main(args: list[str] | None = None) -> int:
     """Runs the command line and returns the exit code; no traceback reaches a user."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        cli.main(args, prog_name="pybfv", standalone_mode=False)
+        # not cli.main: it would turn a broken pipe into exit 1
+        with cli.make_context("pybfv", list(sys.argv[1:] if args is None else args)) as context:
+            cli.invoke(context)
         sys.stdout.flush()
         return 0
     except PybfvError as e:
@@ -457,7 +477,7 @@ def main(args: list[str] | None = None) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("pybfv: interrupted; nothing was written", err=True)
+        click.echo("pybfv: interrupted", err=True)
         return 130
     except BrokenPipeError:
         # The reader went away: be quiet, at interpreter shutdown too.

@@ -30,11 +30,12 @@ from pybfv.client.encrypt import check_key
 from pybfv.client.encrypt import encrypt as encrypt_stream
 from pybfv.client.keys import keygen as draw_keys
 from pybfv.client.plan import Job, make_study
-from pybfv.errors import DataError, InternalError, MissingInputError, OutputError, PlanError, UsageError
+from pybfv.errors import BackendUnavailableError, DataError, InternalError, MissingInputError, OutputError, PlanError, UsageError
 from pybfv.io.atomic import atomic_output
 from pybfv.io.key import PublicKey, SecretKey, write_public, write_secret
 from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.result import Result, read_result, write_result
+from pybfv.io.study import read_study
 from pybfv.server.accumulate import accumulate, merge
 from pybfv.server.backend import Backend
 from pybfv.server.finish import COMBINED, finish
@@ -49,6 +50,8 @@ from pybfv.workload import (
 )
 
 BACKENDS = ("cpu",)
+PLANNED_BACKENDS = ("sim", "upmem", "auto")
+"""Names that later versions will know."""
 Progress = Callable[[int], None]
 
 
@@ -62,6 +65,8 @@ class Planned:
 
     study: Study
     notes: list[str] = field(default_factory=list)
+    publishes: str | None = None
+    """What the study tells about the data, where its maker gave no bounds."""
 
 
 def plan(
@@ -106,10 +111,13 @@ def plan(
     if facts.rows:
         for name in used:
             _check_observed(where, facts, name, base[name])
-    notes = []
+    notes, publishes = [], None
     if lacking:
         shown = ", ".join(f"{show_name(name)}={base[name].text}" for name in lacking)
-        notes.append(f"the study publishes the exact range of {where}: {shown} (give --bounds to publish your own)")
+        publishes = f"the study publishes the exact range of {where}: {shown} (give --bounds to publish your own)"
+    unused = [show_name(name) for name in declared if name not in used]
+    if unused:
+        notes.append(f"no statistic uses {', '.join(unused)}: these --bounds have no effect")
     if facts.dropped:
         notes.append(f"{facts.dropped} of {facts.rows + facts.dropped} rows have missing values and are left out")
     rows = max_rows if max_rows is not None else facts.rows
@@ -118,7 +126,7 @@ def plan(
     job = Job(
         tuple(workloads), base, rows, rows if max_contributions is None else max_contributions, reveal, missing
     )
-    return Planned(make_study(job, set_name, tuple(plain_moduli), insecure=insecure), notes)
+    return Planned(make_study(job, set_name, tuple(plain_moduli), insecure=insecure), notes, publishes)
 
 
 def _declared(texts: Sequence[str], options: CsvOptions) -> dict[str, ColumnBounds]:
@@ -157,6 +165,11 @@ def _check_observed(where: str, facts: csvio.TableFacts, name: str, bounds: Colu
             f"{where}: column {show_name(name)} has values with {column.decimals} decimals, its --bounds have "
             f"{bounds.scale}; write the bounds with {column.decimals} decimals"
         )
+
+
+def load_study(path: str) -> Study:
+    """The study in a study.json, checked."""
+    return Study(read_study(path))
 
 
 def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
@@ -216,6 +229,8 @@ def encrypt(
 
 def open_backend(name: str, study: Study, threads: int = 0, kernels: str = "ntt") -> Backend:
     """Opens a backend for a study; never another one than asked for."""
+    if name in PLANNED_BACKENDS:
+        raise BackendUnavailableError(f"backend {name} is not in this version of pybfv; take --backend cpu")
     if name not in BACKENDS:
         raise UsageError(f"unknown backend {name!r}; known are {', '.join(BACKENDS)}")
     return native.Backend(name, study.ps.n, study.ps.primes, threads=threads, kernels=kernels)
@@ -360,6 +375,6 @@ def workload_help() -> list[tuple[str, str]]:
 
 
 __all__ = [
-    "Planned", "combine", "compute", "compute_to_partial", "decrypt", "encrypt", "keygen", "oracle", "plan", "run",
+    "Planned", "combine", "compute", "compute_to_partial", "decrypt", "encrypt", "keygen", "load_study", "oracle", "plan", "run",
     "write_keys",
 ]  # fmt: skip

@@ -82,12 +82,12 @@ def centred_mod(x: int, q: int) -> int:
 
 
 def encode_round(m: Sequence[int], t: int, q: int) -> Poly:
-    """round(q m_k / t) mod q for each coefficient: the encoding of numerics.md section 2.
+    """round(q m_k / t) mod q for each coefficient: the encoding (docs/noise.md).
 
     m: any integers (only m mod t matters); gcd(q, t) = 1. Out: [0, q). A tie (even t only) rounds
-    up, so that round(q m / t) = (q m - r) / t with r = q m mod t in [-t/2, t/2).
+    down, so that round(q m / t) = (q m - r) / t with r = q m mod t in (-t/2, t/2].
     """
-    return [(2 * q * (x % t) + t) // (2 * t) % q for x in m]
+    return [-((t - 2 * q * (x % t)) // (2 * t)) % q for x in m]
 
 
 def decode_round(x: Sequence[int], t: int, q: int) -> tuple[Poly, list[Fraction]]:

@@ -16,7 +16,7 @@ from pybfv.params import KEY_CEILINGS, SETS
 from pybfv.ring import Ring, decode_round, encode_round
 from pybfv.scheme import ceilings, noise
 
-# numerics.md section 5: log2 t for 1 / 640 / 2560 ciphertexts; None where nothing fits.
+# The design notes' table: log2 t for 1 / 640 / 2560 ciphertexts; None where nothing fits.
 PUBLISHED = {
     ("n1024_q26", "public"): ((14.3, 9.6, 8.6), (2.2, None, None), (None, None, None)),
     ("n1024_q26", "symmetric"): ((19.5, 14.5, 13.2), (5.2, 3.0, 2.4), (5.9, 3.3, 2.5)),

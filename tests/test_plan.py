@@ -91,14 +91,14 @@ def test_the_cheapest_set_wins() -> None:
                 other = choose(wanted, name)
             except PlanError:
                 continue
-            assert best.cost <= other.cost
+            assert best.rank <= other.rank
 
 
 def test_capacity_is_the_largest_t() -> None:
     wanted = job(["variance:x"], 0, 100, 640)
     ps = get_set("n4096_q106")
     cap = capacity(wanted, ps)
-    # numerics.md, table of section 5: 36.9 bits for 640 ciphertexts; ours reads fewer coefficients
+    # docs/noise.md, table: 36.9 bits for 640 ciphertexts; ours reads fewer coefficients
     # and adds the zero and the ceilings of keygen
     assert 36.5 < math.log2(cap) < 37.3
     assert capacity(job(["variance:x"], 0, 100, 2560), ps) < cap

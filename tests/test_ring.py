@@ -149,8 +149,8 @@ def test_encoding_exhaustively(t, q):
         exact = Fraction(q * (m % t), t)
         error = min((x - exact, x - exact + q, x - exact - q), key=abs)
         assert abs(error) <= Fraction(1, 2)
-        # The form that needs no division: (q m - r) / t with the centred remainder r.
-        assert x == -ring.centred_mod(q * m, t) * pow(t, -1, q) % q
+        # The form that needs no division: (q m - r) / t with the remainder r in (-t/2, t/2].
+        assert x == ring.centred_mod(-q * m, t) * pow(t, -1, q) % q
         message, residual = ring.decode_round([x], t, q)
         assert message == [m % t]
         assert residual == [error]

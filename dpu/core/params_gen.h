@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-#define BFV_MIN_N 8u
-#define BFV_MAX_N 16384u
-#define BFV_MAX_PRIMES 16u
+#define BFV_SETS_MIN_N 8u
+#define BFV_SETS_MAX_N 16384u
+#define BFV_SETS_MAX_PRIMES 16u
 
 /* X(p, log2ceil, neg_inv32, max_products, max_sums): log2ceil = ceil(log2 p);
  * neg_inv32 = -1/p mod 2^32; max_products = floor((2^64 - 1) / (p - 1)^2), the products of

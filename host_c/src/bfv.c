@@ -60,9 +60,11 @@ static int check_plain(const bfv_backend *backend, const uint32_t *x) {
     return is_aligned(x) ? bfv_check_residues(backend->ring, x, 1) : BFV_E_ARGUMENT;
 }
 
-/* Remembers the first error of work that was begun, for bfv_sync. */
+/* Remembers the first error of work that was begun, for bfv_sync. Bad arguments and residues began
+ * nothing, and their caller has been told. */
 static int note(bfv_backend *backend, int status) {
-    if (status != BFV_OK && backend->first_error == BFV_OK) {
+    if (status != BFV_OK && status != BFV_E_ARGUMENT && status != BFV_E_RESIDUE &&
+        backend->first_error == BFV_OK) {
         backend->first_error = status;
     }
     return status;

@@ -57,7 +57,7 @@ class _Reader:
             read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
         except DataError:
             raise DataError(REFUSAL) from None
-        # A scale-free product carries the factor -q (numerics, section 3); fresh ones carry 1.
+        # A scale-free product carries the factor -q (docs/noise.md); fresh ones carry 1.
         undo = pow(-study.ps.q, -1, t) if depth else 1
         if single:
             return [read[0] * n * undo % t]

@@ -97,7 +97,7 @@ def encrypt(
             if isinstance(key, PublicKey):
                 writer.block(out)
             else:
-                writer.block(halves, seeds)
+                writer.symmetric_block(seeds, halves)
             progress(rows)
         if rows == 0:
             raise DataError(f"{source_name(source)}: no complete rows to encrypt; give a file with data")

@@ -1,6 +1,6 @@
 """The planner: from columns, bounds and statistics to a study that provably carries them, or a refusal.
 
-It minimises the bytes that all contributions take over (parameter set, plaintext moduli), under the
+It minimises the bytes that all contributions take (Candidate.rank) over (parameter set, plaintext moduli), under the
 noise and growth bounds of pybfv.study; docs/noise.md derives them.
 """
 
@@ -86,6 +86,15 @@ class Candidate:
     moduli: tuple[int, ...]
     noises: tuple[Noise, ...]
     cost: int
+
+    @property
+    def rank(self) -> int:
+        """What the planner minimises: bytes, twice over where the range check says little.
+
+        A set whose free bits make the check (and the flooding) worth something may cost up to twice the
+        bytes of one that just decrypts.
+        """
+        return self.cost * (1 if self.checked else 2)
 
     @property
     def checked(self) -> bool:
@@ -212,7 +221,7 @@ def candidates(job: Job, sets: Sequence[ParameterSet]) -> list[Candidate]:
             if candidate:
                 found.append(candidate)
                 break
-    return sorted(found, key=lambda c: (c.cost, not c.checked))
+    return sorted(found, key=lambda c: c.rank)
 
 
 def _default_sets() -> list[ParameterSet]:
@@ -307,7 +316,7 @@ def choose(
                 candidate = _candidate(job, ps, tuple(moduli))
                 if candidate:
                     found.append(candidate)
-        found.sort(key=lambda c: (c.cost, not c.checked))
+        found.sort(key=lambda c: c.rank)
     if not found:
         raise _refusal(job, planned, moduli)
     return found[0]

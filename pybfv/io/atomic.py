@@ -31,12 +31,16 @@ class _Output(io.BufferedIOBase):
     def write(self, data: Any) -> int:
         try:
             return self._raw.write(data)
+        except BrokenPipeError:
+            raise  # the reader of a pipe went away: nothing to tell anyone
         except OSError as exc:
             raise _failed(self._target, exc) from None
 
     def flush(self) -> None:
         try:
             self._raw.flush()
+        except BrokenPipeError:
+            raise
         except OSError as exc:
             raise _failed(self._target, exc) from None
 

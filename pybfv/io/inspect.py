@@ -54,6 +54,7 @@ def _common(study: StudyDoc, params: ParameterSet | None) -> dict[str, Any]:
     return {
         "study": study.hash,
         "statistics": statistics if isinstance(statistics, list) else [],
+        "reveal": study.data.get("reveal"),
         "set": params.name if params else None,
         "insecure": params.insecure if params else None,
         "ring_dimension": params.n if params else None,

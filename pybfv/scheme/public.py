@@ -1,6 +1,6 @@
 """What anyone with the public key can do: encrypt, and re-randomise and blind results.
 
-Ciphertexts are uint32 arrays [parts, L, N], residues in NTT form. numerics: a fresh ciphertext's
+Ciphertexts are uint32 arrays [parts, L, N], residues in NTT form. A fresh ciphertext's
 phase is c0 + c1 s = round(q m / t) + e0 + e1 s - e u (docs/noise.md bounds the noise).
 """
 

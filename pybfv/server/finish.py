@@ -1,6 +1,6 @@
 """Finish: a partial becomes a result that may leave the server.
 
-The accumulators get their factor (t for scale-free products: numerics, section 3). Under "totals" the
+The accumulators get their factor (t for scale-free products: docs/noise.md). Under "totals" the
 result is then re-randomised with a fresh encryption of zero in its own size and blinded so that it
 decrypts to nothing but the total; both steps are needed (tests/test_totals.py mounts the attacks).
 """
