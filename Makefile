@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tools lib demo test check check-generated check-c check-sanitize bench fmt lint clean
+.PHONY: help tools lib demo test check check-generated check-binding-asan bench fmt lint clean
 
 help:
 	@echo "make demo | test | check | check-generated | check-c | check-sanitize | bench | fmt | lint | lib | clean"
@@ -50,6 +50,18 @@ check: $(VENV)/.ready lib
 check-generated: $(VENV)/.ready
 	$(PY) -m pybfv.params.gen --check
 	$(PY) -m pybfv.native.gen --check
+
+# The binding's tests against a sanitized library, in a copy of the package: they reach what the C
+# tests don't (sampling, encoding, the secret key's code).
+ASAN_CFLAGS := -O1 -g -DPYBFV_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=all
+ASAN_TESTS := tests/test_native.py tests/test_native_backend.py tests/test_encoder.py tests/test_secret_native.py \
+  tests/test_totals.py tests/test_workload_suite.py
+check-binding-asan: $(VENV)/.ready
+	@$(MAKE) --silent BUILD=$(BUILD)/asan CFLAGS="$(ASAN_CFLAGS)" $(BUILD)/asan/libpybfv.so
+	@rm -rf $(BUILD)/asan/python && mkdir -p $(BUILD)/asan/python && cp -r pybfv $(BUILD)/asan/python/
+	@cp $(BUILD)/asan/libpybfv.so $(BUILD)/asan/python/pybfv/native/libpybfv.so
+	PYTHONPATH=$(BUILD)/asan/python LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  $(PY) -P -m pytest -k "not library and not declarations" $(ASAN_TESTS)
 
 bench: $(VENV)/.ready lib
 	$(PY) -m bench

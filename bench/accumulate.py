@@ -69,9 +69,7 @@ def _rows(ours: OurSide, seal: SealSide) -> list[Row]:
     ]
 
 
-def _side(
-    name: str, bits: float, size: int, security: str, product: str, budget: int | None
-) -> dict[str, Any]:
+def _side(name: str, bits: float, size: int, security: str, product: str, budget: int | None) -> dict[str, Any]:
     return {
         "side": name,
         "n": N,

@@ -76,9 +76,7 @@ def measure() -> list[Row]:
 
 def _measure(folder: Path) -> list[Row]:
     tables = [folder / f"{k}.csv" for k in range(1 + len(MORE))]
-    sums = [
-        write_table(path, rows, k) for k, (path, rows) in enumerate(zip(tables, (ROWS, *MORE), strict=True))
-    ]
+    sums = [write_table(path, rows, k) for k, (path, rows) in enumerate(zip(tables, (ROWS, *MORE), strict=True))]
     planned = flow.plan(
         str(tables[0]),
         [f"variance:{','.join(COLUMNS)}"],
@@ -100,15 +98,11 @@ def _measure(folder: Path) -> list[Row]:
     seconds, memory = measured[0]
     size = sum(os.path.getsize(path) for path in outputs)
     result = folder / "result.bfvr"
-    _, compute_memory = run_measured(
-        "compute", str(inputs), "--key", key, "--threads", "1", "-o", str(result)
-    )
+    _, compute_memory = run_measured("compute", str(inputs), "--key", key, "--threads", "1", "-o", str(result))
     document = flow.decrypt(str(result), secret)
     exact = [Fraction(found["exact"]) for found in document["results"]]
     check(exact == variances(sums, ROWS + sum(MORE)), "the variances of the folder")
-    compute_seconds = wall(
-        3, lambda: flow.compute([str(inputs)], str(result), key=public, threads=1, force=True)
-    )
+    compute_seconds = wall(3, lambda: flow.compute([str(inputs)], str(result), key=public, threads=1, force=True))
     decrypt_seconds = wall(3, lambda: flow.decrypt(str(result), secret))
     at = planned.study.ps.name
     files = f"{len(outputs)} files"

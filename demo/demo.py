@@ -108,7 +108,9 @@ def main() -> int:
         same &= exact == value
         print(f"{label:<28}{shown:>22.15g}{float(value):>22.15g}  {'exact' if exact == value else 'DIFFERS'}")
     print("\n" + "   ".join(f"{step} {seconds:.2f} s" for step, seconds in times))
-    print(f"set {document['set']}, backend {document['backend']['name']}: wall time of whole commands, start-up included")
+    print(
+        f"set {document['set']}, backend {document['backend']['name']}: wall time of whole commands, start-up included"
+    )
     return 0 if same else 1
 
 

@@ -43,7 +43,6 @@ class SpecCommand(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-
 def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def apply(function: Any) -> Any:
         for decorator in reversed(decorators):
@@ -224,8 +223,13 @@ def keygen_command(study: str, output: str) -> None:
 @cli.command("encrypt", epilog=EXIT_CODES)
 @click.argument("study", metavar="STUDY.json")
 @click.argument("data", metavar="DATA.csv")
-@click.option("--key", "key_path", required=True, metavar="PUBLIC.KEY",
-              help="The study's public key (or, only under --reveal slots, the secret key: half the size).")
+@click.option(
+    "--key",
+    "key_path",
+    required=True,
+    metavar="PUBLIC.KEY",
+    help="The study's public key (or, only under --reveal slots, the secret key: half the size).",
+)
 @click.option("-o", "--output", required=True, metavar="DATA.bfvc", help="The contribution; - for stdout.")
 @_csv_options
 @_force_option
@@ -246,9 +250,7 @@ def encrypt_command(study: str, data: str, key_path: str, output: str, force: bo
     with _key_warnings():
         key = read_key(key_path)
     with _progress(" rows") as progress:
-        rows, dropped = flow.encrypt(
-            plan_, data, key, output, options=_csv(**csv_args), force=force, progress=progress
-        )
+        rows, dropped = flow.encrypt(plan_, data, key, output, options=_csv(**csv_args), force=force, progress=progress)
     if dropped:
         _note(f"{dropped} of {rows + dropped} rows have missing values and were left out")
 
@@ -261,7 +263,13 @@ def encrypt_command(study: str, data: str, key_path: str, output: str, force: bo
 @_compute_options
 @_force_option
 def compute_command(
-    inputs: tuple[str, ...], key_path: str | None, output: str, partial: bool, backend: str, threads: int, force: bool
+    inputs: tuple[str, ...],
+    key_path: str | None,
+    output: str,
+    partial: bool,
+    backend: str,
+    threads: int,
+    force: bool,
 ) -> None:
     """Compute on encrypted contributions. No secret key is needed or accepted.
 
@@ -276,13 +284,9 @@ def compute_command(
     sources = flow.expand(inputs, ".bfvc")
     with _progress(" files", len(sources)) as progress:
         if partial:
-            flow.compute_to_partial(
-                sources, output, backend=backend, threads=threads, force=force, progress=progress
-            )
+            flow.compute_to_partial(sources, output, backend=backend, threads=threads, force=force, progress=progress)
         else:
-            flow.compute(
-                sources, output, key=key, backend=backend, threads=threads, force=force, progress=progress
-            )
+            flow.compute(sources, output, key=key, backend=backend, threads=threads, force=force, progress=progress)
 
 
 @cli.command("combine", epilog=EXIT_CODES)
@@ -309,9 +313,7 @@ def combine_command(inputs: tuple[str, ...], key_path: str | None, output: str, 
 @click.option("-o", "--output", metavar="OUT", help="Write to a file instead of stdout.")
 @_force_option
 @_json_option
-def decrypt_command(
-    result: str, key_path: str, ddof: str, output: str | None, force: bool, as_json: bool
-) -> None:
+def decrypt_command(result: str, key_path: str, ddof: str, output: str | None, force: bool, as_json: bool) -> None:
     """Decrypt a result and print its statistics, exact and correctly rounded.
 
     \b

@@ -30,7 +30,15 @@ from pybfv.client.encrypt import check_key
 from pybfv.client.encrypt import encrypt as encrypt_stream
 from pybfv.client.keys import keygen as draw_keys
 from pybfv.client.plan import Job, make_study
-from pybfv.errors import BackendUnavailableError, DataError, InternalError, MissingInputError, OutputError, PlanError, UsageError
+from pybfv.errors import (
+    BackendUnavailableError,
+    DataError,
+    InternalError,
+    MissingInputError,
+    OutputError,
+    PlanError,
+    UsageError,
+)
 from pybfv.io.atomic import atomic_output
 from pybfv.io.key import PublicKey, SecretKey, write_public, write_secret
 from pybfv.io.partial import Partial, read_partial, write_partial
@@ -124,7 +132,12 @@ def plan(
     if rows < facts.rows:
         raise PlanError(f"--max-rows is {rows}, but {where} has {facts.rows} rows; give a larger one")
     job = Job(
-        tuple(workloads), base, rows, rows if max_contributions is None else max_contributions, reveal, missing
+        tuple(workloads),
+        base,
+        rows,
+        rows if max_contributions is None else max_contributions,
+        reveal,
+        missing,
     )
     return Planned(make_study(job, set_name, tuple(plain_moduli), insecure=insecure), notes, publishes)
 
@@ -364,7 +377,7 @@ def run(
         document = decrypt(output, secret, ddof)
     if verify:
         if document["results"] != oracle(study, source, options, ddof):
-            raise InternalError("verification failed: encrypted and plaintext results differ; report this as a defect")
+            raise InternalError("verification failed: encrypted and plaintext differ; report this as a defect")
         document["verified"] = True
     return document
 
@@ -375,6 +388,16 @@ def workload_help() -> list[tuple[str, str]]:
 
 
 __all__ = [
-    "Planned", "combine", "compute", "compute_to_partial", "decrypt", "encrypt", "keygen", "load_study", "oracle", "plan", "run",
+    "Planned",
+    "combine",
+    "compute",
+    "compute_to_partial",
+    "decrypt",
+    "encrypt",
+    "keygen",
+    "load_study",
+    "oracle",
+    "plan",
+    "run",
     "write_keys",
-]  # fmt: skip
+]

@@ -169,9 +169,7 @@ class Study:
         self.missing: str = _choice(data, "missing", "error", "drop")
         self.reveal: str = _choice(data, "reveal", "totals", "slots")
         self.packing: str = _choice(data, "packing", "coefficients", "batched")
-        self.shape = Shape(
-            _count(data, "max_rows", MAX_ROWS), _count(data, "max_contributions", MAX_ROWS), self.ps.n
-        )
+        self.shape = Shape(_count(data, "max_rows", MAX_ROWS), _count(data, "max_contributions", MAX_ROWS), self.ps.n)
         if self.shape.max_contributions > self.shape.max_rows:
             raise DataError("max_contributions exceeds max_rows: every contribution has a row at least")
         if self.shape.ciphertexts > MAX_CIPHERTEXTS:
@@ -194,9 +192,7 @@ class Study:
         self.products: tuple[tuple[Column, Column], ...] = tuple(self.recorder.products)
         if self.packing == "coefficients" and self.depth:
             raise DataError("coefficient packing carries sums only")
-        self.moduli = tuple(
-            check_plain_modulus(self.ps, int(t), batched=self.packing == "batched") for t in data["t"]
-        )
+        self.moduli = tuple(check_plain_modulus(self.ps, int(t), batched=self.packing == "batched") for t in data["t"])
         if not 1 <= len(self.moduli) <= MAX_MODULI or any(
             math.gcd(a, b) != 1 for i, a in enumerate(self.moduli) for b in self.moduli[:i]
         ):

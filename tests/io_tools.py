@@ -71,9 +71,7 @@ def put_together(kind: int, records: list[tuple[bytes, bytes]], version: int = 1
 
 
 def write_contribution(stream, mode: str, rows: int, per_block: int = 3) -> list[tuple[np.ndarray, ...]]:
-    writer = ContributionWriter(
-        stream, golden.study(), "a" * 32, "b" * 32, mode, golden.N, golden.PRIMES, per_block
-    )
+    writer = ContributionWriter(stream, golden.study(), "a" * 32, "b" * 32, mode, golden.N, golden.PRIMES, per_block)
     blocks = []
     for k in range(-(-rows // golden.N)):
         if mode == "public":

@@ -65,9 +65,7 @@ def test_b03_variance_at_27_bits_refuses(pybfv, write, set_name) -> None:
     assert result["exact"] == "33/4"
 
 
-@pytest.mark.parametrize(
-    ("rows", "total"), [(["-71", "12"], -59), (["-1"], -1), (["0", "-0"], 0), (["-5", "5"], 0)]
-)
+@pytest.mark.parametrize(("rows", "total"), [(["-71", "12"], -59), (["-1"], -1), (["0", "-0"], 0), (["-5", "5"], 0)])
 def test_b05_negative_sums(pybfv, write, rows, total) -> None:
     name = write("d.csv", "delta\n" + "\n".join(rows) + "\n")
     found = run(pybfv, name, "sum:delta", "mean:delta")

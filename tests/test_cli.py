@@ -138,7 +138,19 @@ def test_missing_drop_is_fixed_in_the_study(pybfv: Command, write) -> None:
 
 
 def test_slots_take_the_secret_key_at_half_the_size(study: Command) -> None:
-    study.ok("plan", "data.csv", *STATS, "--reveal", "slots", "--max-contributions", 2, "--max-rows", 80, "-o", "s.json")
+    study.ok(
+        "plan",
+        "data.csv",
+        *STATS,
+        "--reveal",
+        "slots",
+        "--max-contributions",
+        2,
+        "--max-rows",
+        80,
+        "-o",
+        "s.json",
+    )
     study.ok("keygen", "s.json", "-o", "k")
     study.ok("encrypt", "s.json", "data.csv", "--key", "k/secret.key", "-o", "sym.bfvc")
     study.ok("encrypt", "s.json", "data.csv", "--key", "k/public.key", "-o", "pub.bfvc")
@@ -246,7 +258,18 @@ def test_bounds_and_header_only_studies(pybfv: Command, write) -> None:
     write("h.csv", "pay,age\n")
     pybfv.refused(65, "plan", "h.csv", "--stat", "mean:pay", "--bounds", "pay=0.00:250.00")
     pybfv.refused(65, "plan", "h.csv", "--stat", "mean:pay", "--max-rows", 5)
-    pybfv.ok("plan", "h.csv", "--stat", "mean:pay", "--bounds", "pay=0.00:250.00", "--max-rows", 1000, "-o", "s.json")
+    pybfv.ok(
+        "plan",
+        "h.csv",
+        "--stat",
+        "mean:pay",
+        "--bounds",
+        "pay=0.00:250.00",
+        "--max-rows",
+        1000,
+        "-o",
+        "s.json",
+    )
     pybfv.ok("keygen", "s.json", "-o", "keys")
     for k, pay in enumerate(("10.25", "250.00", "0.01")):
         write(f"{k}.csv", f"pay\n{pay}\n")
@@ -276,7 +299,18 @@ def test_plan_only_shows_unless_told_to_write(pybfv: Command, write) -> None:
 
 def test_csv_dialects(pybfv: Command, write) -> None:
     write("d.csv", "a;b\n1.234,5;2\n1.000,25;4\n".encode("latin-1"))
-    extra = ("--delimiter", ";", "--decimal", ",", "--thousands", ".", "--encoding", "latin-1", "--verify", "--json")
+    extra = (
+        "--delimiter",
+        ";",
+        "--decimal",
+        ",",
+        "--thousands",
+        ".",
+        "--encoding",
+        "latin-1",
+        "--verify",
+        "--json",
+    )
     found = json.loads(pybfv.ok("run", "d.csv", "--stat", "sum:a,b", *extra))
     assert [r["exact"] for r in found["results"]] == ["8939/4", "6/1"]
     write("t.tsv", "1\t2\n3\t4\n")

@@ -47,9 +47,7 @@ def bounds(lo: str, hi: str, scale: int = 0) -> ColumnBounds:
     return ColumnBounds(Fraction(lo), Fraction(hi), scale)
 
 
-def rows_of(
-    source: csvio.Source, *names: str, options: CsvOptions = PLAIN, missing: str = "error"
-) -> list[tuple]:
+def rows_of(source: csvio.Source, *names: str, options: CsvOptions = PLAIN, missing: str = "error") -> list[tuple]:
     found = records(source, options, names, missing)
     return [tuple(row[Column(name)] for name in names) for row in found]
 
@@ -237,9 +235,7 @@ def test_missing_cells_are_refused_or_dropped(path: Write) -> None:
 
 def test_bad_cells_count_only_in_complete_rows(path: Write) -> None:
     source = path("a,b\n,bad\n1,2\n3,worse\n")
-    assert "row 3 (line 4), column b: 'worse'" in refusal(
-        DataError, lambda: scan(source, PLAIN, ["b", "a"], "drop")
-    )
+    assert "row 3 (line 4), column b: 'worse'" in refusal(DataError, lambda: scan(source, PLAIN, ["b", "a"], "drop"))
 
 
 def test_the_first_bad_cell_in_reading_order_is_named(path: Write) -> None:
@@ -279,11 +275,7 @@ def test_scan_of_a_header_only(path: Write) -> None:
     assert scan(path("a\n1\n2\n"), PLAIN, []).rows == 2
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(-(10**20), 10**20), st.integers(0, 25), st.booleans()), min_size=1, max_size=9
-    )
-)
+@given(st.lists(st.tuples(st.integers(-(10**20), 10**20), st.integers(0, 25), st.booleans()), min_size=1, max_size=9))
 def test_scan_finds_exact_ranges_and_scales(numbers: list[tuple[int, int, bool]]) -> None:
     values = [Fraction(mantissa, 10**decimals) for mantissa, decimals, _ in numbers]
     texts = [f"{m}e-{d}" if e else f"{m}" + "0" * d + f"e-{2 * d}" for m, d, e in numbers]
@@ -295,9 +287,7 @@ def test_scan_finds_exact_ranges_and_scales(numbers: list[tuple[int, int, bool]]
     facts = collected.facts(None)
     assert (facts.min, facts.max) == (min(values), max(values))
     assert all((value * 10**facts.decimals).denominator == 1 for value in values)
-    assert facts.decimals == 0 or any(
-        (value * 10 ** (facts.decimals - 1)).denominator > 1 for value in values
-    )
+    assert facts.decimals == 0 or any((value * 10 ** (facts.decimals - 1)).denominator > 1 for value in values)
 
 
 # --- blocks -------------------------------------------------------------------------------------------

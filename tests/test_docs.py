@@ -151,9 +151,7 @@ def play(page: Path, folder: Path, **environment: str) -> int:
         )
         assert done.returncode == step.code, f"{page.name}: $ {step.command}\n{done.stdout}"
         if step.shown:
-            assert re.fullmatch(pattern(step.shown), done.stdout), (
-                f"{page.name}: $ {step.command}\n{done.stdout}"
-            )
+            assert re.fullmatch(pattern(step.shown), done.stdout), f"{page.name}: $ {step.command}\n{done.stdout}"
     return len(played)
 
 
@@ -216,9 +214,7 @@ def documented_options(command: str) -> dict[str, list[str]]:
 
 
 def test_every_command_is_documented() -> None:
-    found = {
-        anchor.removeprefix("pybfv-") for anchor in sections(CLI.read_text()) if anchor.startswith("pybfv-")
-    }
+    found = {anchor.removeprefix("pybfv-") for anchor in sections(CLI.read_text()) if anchor.startswith("pybfv-")}
     assert found == set(COMMANDS)
 
 
@@ -274,10 +270,7 @@ def exit_codes() -> dict[int, str]:
 
 
 def test_exit_codes() -> None:
-    table = {
-        int(code_spans(row[0])[0]): code_spans(row[1])
-        for row in rows(sections(CLI.read_text())["exit-codes"])
-    }
+    table = {int(code_spans(row[0])[0]): code_spans(row[1]) for row in rows(sections(CLI.read_text())["exit-codes"])}
     assert table.pop(0) == []
     assert {code: names[0] for code, names in table.items() if names} == exit_codes()
     assert {code for code, names in table.items() if not names} == {130, 143}
@@ -345,9 +338,7 @@ def test_result_document(folder: Path) -> None:
     check_fields(document, table)
     check_fields(document["backend"], field_table("the-field-backend"))
     stats = [s for spec in SPECS for s in ("--stat", spec)]
-    run = asked(
-        "run", folder / "data.csv", *stats, "--set", "insecure_n64_q214", "--insecure", "--verify", "--json"
-    )
+    run = asked("run", folder / "data.csv", *stats, "--set", "insecure_n64_q214", "--insecure", "--verify", "--json")
     check_fields(run, table | verified)
     assert run["verified"] is True
     assert run["results"] == document["results"]
@@ -359,9 +350,7 @@ def test_fields_of_each_statistic(folder: Path) -> None:
     for stats, name, text, *_ in rows(sections(CLI.read_text())["the-list-results"]):
         for stat in code_spans(stats):
             documented.setdefault(stat, {})[code_spans(name)[0]] = text
-    results = asked("decrypt", folder / "data.bfvr", "--key", folder / "keys" / "secret.key", "--json")[
-        "results"
-    ]
+    results = asked("decrypt", folder / "data.bfvr", "--key", folder / "keys" / "secret.key", "--json")["results"]
     assert {r["stat"] for r in results} == set(documented)
     for result in results:
         check_fields(result, documented[result["stat"]])
@@ -377,9 +366,7 @@ def test_inspect_fields(folder: Path) -> None:
     }
     table = rows(sections(CLI.read_text())["the-inspect-document"])
     for kind, file in files.items():
-        expected = {
-            code_spans(name)[0]: text for name, text, of, *_ in table if of == "all" or kind in of.split(", ")
-        }
+        expected = {code_spans(name)[0]: text for name, text, of, *_ in table if of == "all" or kind in of.split(", ")}
         found = asked("inspect", folder / file, "--json")
         assert found["kind"] == kind
         check_fields(found, expected)

@@ -279,17 +279,13 @@ def test_header_fields(name, piped, filed):
         for other in WRONG_VALUES:
             data = with_header(name, **{field: other})
             for read in (piped, filed):
-                if any(
-                    type(other) is type(good) and other == good for good in (value, *plausible(name, field))
-                ):
+                if any(type(other) is type(good) and other == good for good in (value, *plausible(name, field))):
                     read(reader_of(name), data)
                 else:
                     refused(read, reader_of(name), data)
 
 
-@pytest.mark.parametrize(
-    ("name", "field"), [("partial.bfvp", "accumulators"), ("result.bfvr", "ciphertexts")]
-)
+@pytest.mark.parametrize(("name", "field"), [("partial.bfvp", "accumulators"), ("result.bfvr", "ciphertexts")])
 def test_lists_of_ciphertexts(name, field, piped, filed):
     for entries in (
         [["a", 2], ["a", 2]],
@@ -393,9 +389,7 @@ def test_a_secret_key_with_other_coefficients(piped):
 def test_embedded_studies(name, piped):
     kind, records = take_apart((GOLDEN / name).read_bytes())
     other = golden.study().raw.replace(b'"count"', b'"sum:x"')
-    assert "hash" in refused(
-        piped, reader_of(name), put_together(kind, [records[0], (b"STDY", other), *records[2:]])
-    )
+    assert "hash" in refused(piped, reader_of(name), put_together(kind, [records[0], (b"STDY", other), *records[2:]]))
     for raw, words in (
         (golden.study().raw.replace(b"n16_q53", b"n64_q106"), "names set"),
         (golden.study().raw.replace(b'"version":1', b'"version":2'), "version 2; this pybfv reads version 1"),

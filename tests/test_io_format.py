@@ -57,9 +57,7 @@ def test_golden_files_are_read():
         assert np.array_equal(out, golden.residues(1, salt=3))
         assert seeds.tobytes() == golden.SEED
         assert not reader.read_block(out, seeds)
-    assert np.array_equal(
-        read_partial(GOLDEN / "partial.bfvp").accumulators["sum.0.0"], golden.residues(2, salt=11)
-    )
+    assert np.array_equal(read_partial(GOLDEN / "partial.bfvp").accumulators["sum.0.0"], golden.residues(2, salt=11))
     assert read_result(GOLDEN / "result.bfvr").flood_bits == 9
 
 

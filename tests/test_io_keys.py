@@ -120,9 +120,7 @@ def test_secret_key_is_private_from_creation(tmp_path, umask, monkeypatch):
     def watching(path, flags, mode=0o777, **kwargs):
         fd = real_open(path, flags, mode, **kwargs)
         if flags & os.O_CREAT:
-            made.append(
-                (stat.S_IMODE(os.fstat(fd).st_mode), bool(flags & os.O_EXCL and flags & os.O_NOFOLLOW))
-            )
+            made.append((stat.S_IMODE(os.fstat(fd).st_mode), bool(flags & os.O_EXCL and flags & os.O_NOFOLLOW)))
         return fd
 
     monkeypatch.setattr(os, "open", watching)

@@ -258,9 +258,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             with pytest.raises(UsageError):
                 ring.add(good, good, out=bad if bad is not None else locked)
             with pytest.raises(UsageError):
-                ring.encrypt_public(
-                    np.zeros((2, 3, 8), dtype=np.uint32), bad if bad is not None else good[:2], b""
-                )
+                ring.encrypt_public(np.zeros((2, 3, 8), dtype=np.uint32), bad if bad is not None else good[:2], b"")
         with pytest.raises(UsageError, match="writable"):
             ring.forward(locked)
         with pytest.raises(UsageError, match="shape"):
@@ -446,9 +444,7 @@ def test_bodies_encrypt_alike() -> None:
     for body in native.bodies():
         with native.Ring(1024, P133, body) as ring:
             rnd = rnd or stream(ring.encrypt_bytes(3), "bodies")
-            found.append(
-                (ring.encrypt_public(pk, None, rnd).tobytes(), ring.encrypt_zero3(pk, rnd).tobytes())
-            )
+            found.append((ring.encrypt_public(pk, None, rnd).tobytes(), ring.encrypt_zero3(pk, rnd).tobytes()))
     assert len(set(found)) == 1
 
 

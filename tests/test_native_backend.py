@@ -73,9 +73,7 @@ def test_backend_arithmetic_and_accumulators() -> None:
             assert (backend.acc_save(other) == 2 * tensor.sum(axis=0) % column).all()
             finished = backend.acc_finish(product, factor)
             assert (finished.count, finished.parts) == (1, 3)
-            assert (
-                backend.get(finished)[0] == state * np.array(factor, dtype=object)[:, None] % column
-            ).all()
+            assert (backend.get(finished)[0] == state * np.array(factor, dtype=object)[:, None] % column).all()
             stats = backend.stats()
             assert (stats["sums"], stats["products"]) == (5, 5)
             assert stats["bytes_in"] == 2 * a.nbytes

@@ -150,9 +150,7 @@ def test_symmetric_sums():
     sums = errors(rng, (2000, 20, 64)).sum(axis=1)
     exceeding = (abs(sums) > noise.sum_bound(64, "symmetric", 20, 6) - 10).mean()
     assert 2.0**-14 <= exceeding <= 2.0**-6
-    assert noise.sum_bound(4096, "symmetric", 1, 128) == math.ceil(
-        0.5 + math.sqrt(2 * 10.5 * 129 * math.log(2))
-    )
+    assert noise.sum_bound(4096, "symmetric", 1, 128) == math.ceil(0.5 + math.sqrt(2 * 10.5 * 129 * math.log(2)))
 
 
 @pytest.mark.parametrize("mode", noise.MODES)
@@ -205,11 +203,7 @@ def test_encryption_of_zero(parts):
     z = fresh(rng, s, e, (4000,))
     if parts == 3:
         shape = (4000, n)
-        z = (
-            z
-            - negacyclic(negacyclic(e, s), ternary(rng, shape))
-            + negacyclic(negacyclic(s, s), errors(rng, shape))
-        )
+        z = z - negacyclic(negacyclic(e, s), ternary(rng, shape)) + negacyclic(negacyclic(s, s), errors(rng, shape))
     exceeding = (abs(z) > noise.zero_bound(n, parts, 5)).mean()
     assert 2.0**-13 <= exceeding <= 2.0**-5
     key = noise.measure(s, e)

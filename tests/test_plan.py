@@ -53,7 +53,12 @@ def test_what_is_planned_is_carried(specs, lo, width, rows, files, reveal) -> No
     assert rows_carried(study) >= rows
 
 
-@given(st.integers(1, 8), st.integers(2, 2**120), st.sampled_from(["batched", "coefficients"]), st.integers(20, 120))
+@given(
+    st.integers(1, 8),
+    st.integers(2, 2**120),
+    st.sampled_from(["batched", "coefficients"]),
+    st.integers(20, 120),
+)
 def test_moduli_hold_the_values(count, values, packing, cap_bits) -> None:
     ps = get_set("n8192_q214")
     cap = 1 << cap_bits
@@ -214,7 +219,7 @@ def random_table(rng: random.Random) -> tuple[str, list[str], dict]:
     rows = rng.choice([2, 3, 15, 16, 17, 64, 65, 150])
     lines = ["x,y,z"]
     for _ in range(rows):
-        x = rng.choice([0, 1, -1, 2**rng.randint(0, 30), -(2 ** rng.randint(0, 30))])
+        x = rng.choice([0, 1, -1, 2 ** rng.randint(0, 30), -(2 ** rng.randint(0, 30))])
         y = Fraction(rng.randint(-(10**6), 10**6), 10 ** rng.randint(0, 3))
         lines.append(f"{x},{float(y):.3f},{rng.randint(0, 9)}")
     stats = rng.sample(["count", "sum:x", "mean:y,z", "variance:x", "variance:y", "linreg:y~z", "linreg:z~y-1"], 3)

@@ -33,9 +33,7 @@ def test_smallest_root_refuses(n, p):
         ring.smallest_root(n, p)
 
 
-@pytest.mark.parametrize(
-    ("n", "primes"), [(3, (7,)), (8, ()), (8, (17, 17)), (8, (19,)), (8, (33,)), (1, (3,))]
-)
+@pytest.mark.parametrize(("n", "primes"), [(3, (7,)), (8, ()), (8, (17, 17)), (8, (19,)), (8, (33,)), (1, (3,))])
 def test_bad_rings_are_refused(n, primes):
     with pytest.raises(PlanError):
         Ring(n, primes)
@@ -62,9 +60,7 @@ def test_toy_ring_exhaustively():
     assert len(transforms) == 25
 
 
-@pytest.mark.parametrize(
-    ("n", "primes"), [(8, (17, 97)), (16, (97, 193)), (64, SETS["insecure_n64_q106"].primes)]
-)
+@pytest.mark.parametrize(("n", "primes"), [(8, (17, 97)), (16, (97, 193)), (64, SETS["insecure_n64_q106"].primes)])
 def test_small_rings(n, primes):
     rng = random.Random(n)
     r = Ring(n, primes)

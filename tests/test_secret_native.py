@@ -37,9 +37,7 @@ class Key:
         self.secret = Secret(self.ring, np.array(self.s, dtype=np.int8))
 
     def uniform(self) -> np.ndarray:
-        rows = [
-            [self.rng.choice((0, p - 1, self.rng.randrange(p))) for _ in range(self.n)] for p in self.primes
-        ]
+        rows = [[self.rng.choice((0, p - 1, self.rng.randrange(p))) for _ in range(self.n)] for p in self.primes]
         return np.array(rows, dtype=np.uint32)
 
     def integers(self, x: np.ndarray) -> list[int]:
@@ -103,9 +101,7 @@ def test_fresh_ciphertexts_decrypt() -> None:
         zero[:2] = key.ring.add(zero[:2], ct)
         for found in (ct, zero):
             phase = key.secret.phase(found)
-            assert round_phase(key.ring, phase, encoder.t, 0, 64, Fraction(1, 8)) == [
-                v % encoder.t for v in values
-            ]
+            assert round_phase(key.ring, phase, encoder.t, 0, 64, Fraction(1, 8)) == [v % encoder.t for v in values]
         # the zero is one: its phase is small, e0 + e1 s + e2 s^2 - e u1 - e s u2
         noise = [x - key.q if 2 * x > key.q else x for x in key.integers(key.secret.phase(zero))]
         scaled = [x - key.q if 2 * x > key.q else x for x in key.integers(m)]
@@ -211,9 +207,7 @@ def test_rounding_at_the_largest_sizes() -> None:
                 last = bound * q // 2**64
                 ks = [last, -last, *(rng.randrange(-last, last + 1) for _ in range(14))]
                 xs = [k * inverse % q for k in ks]
-                assert round_phase(ring, phase_of(primes, xs), t, 0, 16, bound) == [
-                    exact(x, t, q)[0] for x in xs
-                ]
+                assert round_phase(ring, phase_of(primes, xs), t, 0, 16, bound) == [exact(x, t, q)[0] for x in xs]
                 xs[5] = (last + 1) * inverse % q
                 with pytest.raises(DataError):
                     round_phase(ring, phase_of(primes, xs), t, 0, 16, bound)

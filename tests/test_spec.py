@@ -161,9 +161,7 @@ def specs(draw: st.DrawFn) -> tuple[list[str], str]:
         return known, stat
     if stat != "linreg":
         return known, f"{stat}:{quote_name(draw(st.sampled_from(known)))}"
-    powers = draw(
-        st.lists(st.tuples(st.sampled_from(known[1:]), st.integers(1, 16)), min_size=1, unique=True)
-    )
+    powers = draw(st.lists(st.tuples(st.sampled_from(known[1:]), st.integers(1, 16)), min_size=1, unique=True))
     terms = "+".join(f"{quote_name(name)}^{power}" for name, power in powers)
     return known, f"linreg:{quote_name(known[0])}~{terms}{draw(st.sampled_from(['', '-1']))}"
 
@@ -406,11 +404,7 @@ def test_a_file_more_is_a_workload_more(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(pybfv_workloads, "__path__", [*pybfv_workloads.__path__, str(tmp_path)])
     assert "twice" in discover()
     (workload,) = parse_specs(["twice"], [], [])
-    assert (
-        workload.finish(Totals(3, {}, {}, {}), 1)
-        == workload.plain([{}] * 3, 1)
-        == {"stat": "twice", "twice": 6}
-    )
+    assert workload.finish(Totals(3, {}, {}, {}), 1) == workload.plain([{}] * 3, 1) == {"stat": "twice", "twice": 6}
     assert workload.depth == 0
 
 

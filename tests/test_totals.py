@@ -80,7 +80,12 @@ def setting(request: pytest.FixtureRequest, tmp_path: Path):
     csv = tmp_path / "x.csv"
     csv.write_text("x\n" + "\n".join(map(str, rows)) + "\n")
     study = flow.plan(
-        str(csv), ["mean:x", "variance:x"], bounds=["x=-1000:1000"], max_contributions=1, set_name=name, insecure=True
+        str(csv),
+        ["mean:x", "variance:x"],
+        bounds=["x=-1000:1000"],
+        max_contributions=1,
+        set_name=name,
+        insecure=True,
     ).study
     secret, public = flow.keygen(study)
     contribution = tmp_path / "x.bfvc"

@@ -92,9 +92,7 @@ def encrypt_blocks(study: Study, key, blocks: list[list[list[int]]]) -> np.ndarr
             else native.Encoder.coefficients(ring, t)
             for r, t in enumerate(study.moduli)
         ]
-        found = [
-            public.encrypt(ring, pk, e.encode(values)) for block in blocks for values in block for e in encoders
-        ]
+        found = [public.encrypt(ring, pk, e.encode(values)) for block in blocks for values in block for e in encoders]
         for e in encoders:
             e.close()
     return np.stack(found)
@@ -163,7 +161,10 @@ def test_partials_do_not_depend_on_order_or_split() -> None:
         whole = accumulate(study, backend, cts, [4])
         order = np.concatenate([cts[k * per : (k + 1) * per] for k in (2, 0, 3, 1)])
         shuffled = accumulate(study, backend, order, [1, 1, 2])
-        halves = [accumulate(study, backend, cts[: 2 * per], [2]), accumulate(study, backend, cts[2 * per :], [2])]
+        halves = [
+            accumulate(study, backend, cts[: 2 * per], [2]),
+            accumulate(study, backend, cts[2 * per :], [2]),
+        ]
         merged = Accumulation(study, backend)
         for half in reversed(halves):
             merged.load(half)

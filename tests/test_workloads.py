@@ -172,9 +172,7 @@ def test_a_result_beyond_binary64_is_refused() -> None:
 
 
 def test_b21_good_case() -> None:
-    rows = table(
-        x1=[1, 2, 3, 4, 5, 6], x2=[2, 1, 4, 3, 6, 5], x3=[0, 1, 2, 5, 1, 4], y=[5, 6, 12, 19, 14, 21]
-    )
+    rows = table(x1=[1, 2, 3, 4, 5, 6], x2=[2, 1, 4, 3, 6, 5], x3=[0, 1, 2, 5, 1, 4], y=[5, 6, 12, 19, 14, 21])
     found = result("linreg:y~x1+x2+x3", rows)
     assert found["terms"] == ["(intercept)", "x1", "x2", "x3"]
     assert found["exact"] == ["17/12", "53/60", "61/60", "11/5"]

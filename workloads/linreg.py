@@ -99,9 +99,7 @@ class LinearRegression(Workload):
         table = [[cell(row, column) for column in (*self.terms, self.target)] for row in rows]
         fit = _least_squares(table, self.intercept)
         if fit is None:
-            raise DataError(
-                f"{self.label}: no single answer: the terms are linearly dependent; leave one out"
-            )
+            raise DataError(f"{self.label}: no single answer: the terms are linearly dependent; leave one out")
         return self._result(len(rows), *fit)
 
     def _design(self) -> list[Column]:
@@ -117,9 +115,7 @@ class LinearRegression(Workload):
     def _need_rows(self, n: int) -> None:
         k = len(self._design())
         if n < k:
-            raise DataError(
-                f"{self.label}: {n} rows can't determine {k} coefficients; add rows or leave out terms"
-            )
+            raise DataError(f"{self.label}: {n} rows can't determine {k} coefficients; add rows or leave out terms")
 
     def _solve(self, gram: Matrix, right: list[Fraction]) -> list[Fraction]:
         """gram^-1 right by Gauss-Jordan elimination; DataError naming the dependent columns if singular."""
@@ -143,10 +139,7 @@ class LinearRegression(Workload):
         # Each column without a pivot gives a null vector: 1 there, minus the reduced entries at the pivots.
         free = [column for column in range(k) if column not in pivots]
         dependent = {pivots[i] for i in range(len(pivots)) for column in free if rows[i][column]} | set(free)
-        shown = [
-            INTERCEPT if c == ONES else show_name(c.name) + f"^{c.power}" * (c.power > 1)
-            for c in self._design()
-        ]
+        shown = [INTERCEPT if c == ONES else show_name(c.name) + f"^{c.power}" * (c.power > 1) for c in self._design()]
         raise DataError(
             f"{self.label}: no single answer, as these columns are linearly dependent: "
             f"{', '.join(shown[i] for i in sorted(dependent))}; "
@@ -178,9 +171,7 @@ def _least_squares(table: Matrix, intercept: bool) -> tuple[list[Fraction], Frac
     units = [math.lcm(*{value.denominator for value in column}) for column in columns]
     whole = [[int(v * unit) for v in column] for column, unit in zip(columns, units, strict=True)]
     if intercept:
-        whole = [
-            [n * v - total for v in column] for column, total in zip(whole, map(sum, whole), strict=True)
-        ]
+        whole = [[n * v - total for v in column] for column, total in zip(whole, map(sum, whole), strict=True)]
     ys, factor = whole[k], units[k] * (n if intercept else 1)
 
     moments = [[sum(map(mul, a, b)) for b in whole] for a in whole[:k]]
@@ -190,9 +181,7 @@ def _least_squares(table: Matrix, intercept: bool) -> tuple[list[Fraction], Frac
     tops = [_determinant([[*m[:j], m[k], *m[j + 1 : k]] for m in moments]) for j in range(k)]
     slopes = [Fraction(top * unit, det * units[k]) for top, unit in zip(tops, units[:k], strict=True)]
 
-    residuals = [
-        det * y - sum(map(mul, tops, xs)) for y, xs in zip(ys, zip(*whole[:k], strict=True), strict=True)
-    ]
+    residuals = [det * y - sum(map(mul, tops, xs)) for y, xs in zip(ys, zip(*whole[:k], strict=True), strict=True)]
     rss = Fraction(sum(r * r for r in residuals), (det * factor) ** 2)
     tss = Fraction(sum(y * y for y in ys), factor**2)
     if intercept:

@@ -67,8 +67,7 @@ typedef struct bfv_ring bfv_ring;
  * each prime, = 1 mod 2N and < 2^30 (checked). body: NULL for the
  * environment's PYBFV_CPU or else the best; a name forces that body
  * (BFV_E_UNSUPPORTED if it can't run here). */
-int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body,
-                  bfv_ring **out);
+int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body, bfv_ring **out);
 void bfv_ring_close(bfv_ring *ring);
 const char *bfv_ring_body(const bfv_ring *ring);
 /* The smallest primitive 2N-th root of unity mod prime `index`; 0 on a bad index. */
@@ -84,13 +83,10 @@ int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys);
 /* out = a + b, a - b, -a, a * b point by point mod p, over `polys` residue
  * polynomials; in mul_scalar s[i] < p_i multiplies plane i.
  * Alias: out may be a or b. In, Out: residues < p (checked only in debug builds). */
-int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out);
-int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out);
+int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out);
+int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out);
 int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32_t *out);
-int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out);
+int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out);
 int bfv_poly_mul_scalar(const bfv_ring *ring, const uint32_t *a, const uint32_t *s, uint64_t polys,
                         uint32_t *out);
 
@@ -124,8 +120,8 @@ size_t bfv_encrypt_bytes(uint32_t n, uint32_t parts);
 
 /* out = (p0 u + e0 + m, p1 u + e1), NTT form. pk: [2][L][N] NTT form. m:
  * [L][N] in coefficient form, already scaled, or NULL for zero. */
-int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m,
-                       const uint8_t *rnd, size_t bytes, uint32_t *out);
+int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m, const uint8_t *rnd,
+                       size_t bytes, uint32_t *out);
 
 /* out = (p0 u1 + e0, p1 u1 + p0 u2 + e1, p1 u2 + e2), NTT form, [3][L][N]: a
  * fresh encryption of zero in the size of a product. */
@@ -142,8 +138,7 @@ typedef struct bfv_encoder bfv_encoder;
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
                              bfv_encoder **out);
 /* Coefficients: any t, 2 <= t < q, gcd(t, q) = 1, as `words` little-endian 64-bit words. */
-int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint32_t words,
-                                  bfv_encoder **out);
+int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint32_t words, bfv_encoder **out);
 void bfv_encoder_close(bfv_encoder *encoder);
 
 /* Encodes `count` <= N integers (the rest is 0), each `words` little-endian
@@ -174,23 +169,23 @@ enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1 };
 enum { BFV_PUT_BORROW = 1 };
 
 typedef struct {
-    uint32_t n;              /* ring dimension */
-    uint32_t count;          /* primes */
-    const uint32_t *primes;  /* [count] */
-    uint32_t kernels;        /* BFV_KERNELS_* */
-    uint32_t threads;        /* CPU threads, 1..BFV_MAX_THREADS; 0: all cores */
-    const char *body;        /* as bfv_ring_open */
+    uint32_t n;             /* ring dimension */
+    uint32_t count;         /* primes */
+    const uint32_t *primes; /* [count] */
+    uint32_t kernels;       /* BFV_KERNELS_* */
+    uint32_t threads;       /* CPU threads, 1..BFV_MAX_THREADS; 0: all cores */
+    const char *body;       /* as bfv_ring_open */
 } bfv_options;
 
 typedef struct {
     uint32_t n;
     uint32_t primes;
-    uint32_t word;    /* bits of a word: 32 */
-    uint32_t parts;   /* 2 or 3 */
-    uint32_t form;    /* BFV_FORM_* */
-    uint32_t purpose; /* BFV_POINTWISE or BFV_CONVOLVE: the backend chooses its slices by it */
-    uint32_t flags;   /* 0 or BFV_PUT_BORROW */
-    uint32_t reserved;/* 0 */
+    uint32_t word;     /* bits of a word: 32 */
+    uint32_t parts;    /* 2 or 3 */
+    uint32_t form;     /* BFV_FORM_* */
+    uint32_t purpose;  /* BFV_POINTWISE or BFV_CONVOLVE: the backend chooses its slices by it */
+    uint32_t flags;    /* 0 or BFV_PUT_BORROW */
+    uint32_t reserved; /* 0 */
 } bfv_desc;
 
 typedef struct {
@@ -198,15 +193,15 @@ typedef struct {
     char body[16];    /* kernel body */
     uint32_t kernels; /* BFV_KERNELS_* */
     uint32_t threads;
-    uint32_t dpus;    /* 0: does not apply */
-    uint32_t tasklets;/* 0: does not apply */
+    uint32_t dpus;     /* 0: does not apply */
+    uint32_t tasklets; /* 0: does not apply */
 } bfv_info;
 
 typedef struct {
-    uint64_t sums;     /* ciphertexts accumulated */
-    uint64_t products; /* products accumulated */
-    uint64_t bytes_in; /* put */
-    uint64_t bytes_out;/* got and saved */
+    uint64_t sums;      /* ciphertexts accumulated */
+    uint64_t products;  /* products accumulated */
+    uint64_t bytes_in;  /* put */
+    uint64_t bytes_out; /* got and saved */
 } bfv_stats;
 
 /* name: "cpu". Unknown or absent backends: BFV_E_UNSUPPORTED. */
@@ -219,10 +214,9 @@ const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
 /* Arrays of ciphertexts, [count][parts][L][N]. put checks every residue
  * (BFV_E_RESIDUE). `ticket` (may be NULL): src is borrowed until
  * bfv_wait(ticket) or bfv_sync has returned. */
-int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count,
-            bfv_array **out, bfv_ticket *ticket);
-int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count,
-            uint32_t *dst);
+int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count, bfv_array **out,
+            bfv_ticket *ticket);
+int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count, uint32_t *dst);
 int bfv_drop(bfv_backend *backend, bfv_array *array);
 int bfv_wait(bfv_backend *backend, bfv_ticket ticket);
 /* Waits for everything; reports the first error since the last sync. */
@@ -245,12 +239,12 @@ int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_ar
 int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out);
 int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc);
 /* acc += sum over k < count of a[first + k stride]. */
-int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first,
-                uint64_t stride, uint64_t count);
+int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first, uint64_t stride,
+                uint64_t count);
 /* acc += sum over k < count of a[first_a + k stride] (x) b[first_b + k stride], the tensor
  * mod q; a and b may be the same array, and the same element (a square). */
-int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a,
-                const bfv_array *b, uint64_t first_b, uint64_t stride, uint64_t count);
+int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a, const bfv_array *b,
+                uint64_t first_b, uint64_t stride, uint64_t count);
 int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other);
 int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst);       /* [parts][L][N] */
 int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src); /* replaces; checks residues */

@@ -25,8 +25,8 @@ int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t 
 
 /* c0 = -a s + e + m in NTT form: symmetric encryption whose part 1 is a. m [L][N]
  * coefficient form, scaled, or NULL; rnd: bfv_error_bytes(n) bytes. */
-int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m,
-                       const uint8_t *rnd, size_t bytes, uint32_t *c0);
+int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m, const uint8_t *rnd,
+                       size_t bytes, uint32_t *c0);
 
 /* out = c0 + c1 s (+ c2 s^2) in coefficient form, [L][N]; ct [parts][L][N] in NTT form. */
 int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t parts, uint32_t *out);

@@ -102,9 +102,7 @@ class _Table:
         found = []
         for name in names:
             if name not in self.names:
-                raise UsageError(
-                    f"{self.name}: no column {show_name(name)}; the columns are {show_names(self.names)}"
-                )
+                raise UsageError(f"{self.name}: no column {show_name(name)}; the columns are {show_names(self.names)}")
             if self.names.count(name) > 1:
                 raise DataError(f"{self.name}: {_twice(name, self.names)}")
             found.append(self.names.index(name))
@@ -192,9 +190,7 @@ class _Complete:
 
     def refusal(self, row: int, j: int, why: str) -> DataError:
         """The error for a cell of the batch."""
-        return DataError(
-            f"{self._batch.place(row, self._names[j])}: {_shown(self._batch.texts[j][row])} {why}"
-        )
+        return DataError(f"{self._batch.place(row, self._names[j])}: {_shown(self._batch.texts[j][row])} {why}")
 
     def wire(self, j: int, wire: Wire) -> npt.NDArray[np.int64] | list[int]:
         """Column j as wire integers; DataError for the first that can't be."""

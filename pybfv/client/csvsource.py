@@ -148,9 +148,7 @@ def spool(source: Source) -> Iterator[Source]:
                 file.write(chunk)
                 file.flush()
             except OSError as error:
-                raise OutputError(
-                    f"{name}: can't be kept in a temporary file ({_reason(error)}): set TMPDIR"
-                ) from None
+                raise OutputError(f"{name}: can't be kept in a temporary file ({_reason(error)}): set TMPDIR") from None
         yield Spool(file.fileno(), name)
 
 
@@ -229,8 +227,7 @@ class Lines:
             if "\0" in text:
                 line = self._line_after(text[: text.index("\0")])
                 raise DataError(
-                    f"{self._name} line {line}: a NUL character; is it a text file? "
-                    "For UTF-16 give --encoding utf-16"
+                    f"{self._name} line {line}: a NUL character; is it a text file? For UTF-16 give --encoding utf-16"
                 )
             here = (id(self.rows), len(self.rows))
             waiting = waiting + len(text) - text.count("\n") if here == last else 0
@@ -262,9 +259,7 @@ class Lines:
                     f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding"
                 ) from None
             except UnicodeError as error:
-                raise DataError(
-                    f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding"
-                ) from None
+                raise DataError(f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding") from None
             offset += len(chunk)
             self.started = offset > 0
             if first and text:

@@ -8,7 +8,6 @@ every total against the interval that this many rows can reach.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 from pybfv import native
@@ -29,9 +28,7 @@ REFUSAL = (
 
 def _crt(residues: list[int], moduli: tuple[int, ...]) -> int:
     product = math.prod(moduli)
-    return sum(
-        x * (product // t) * pow(product // t, -1, t) for x, t in zip(residues, moduli, strict=True)
-    ) % product
+    return sum(x * (product // t) * pow(product // t, -1, t) for x, t in zip(residues, moduli, strict=True)) % product
 
 
 def _into(interval: Interval, value: int, modulus: int) -> int:
@@ -111,7 +108,9 @@ def check_result(result: Result, study: Study, key: SecretKey) -> None:
     fixed = {"reveal": study.reveal, "product": study.product, "packing": study.packing}
     for field, expected in fixed.items():
         if getattr(result, field) != expected:
-            raise DataError(f"the result says {field} {getattr(result, field)!r}, its study {expected!r}; compute it anew")
+            raise DataError(
+                f"the result says {field} {getattr(result, field)!r}, its study {expected!r}; compute it anew"
+            )
     shape = (len(study.ps.primes), study.ps.n)
     expected = {name: (parts, *shape) for name, _, _, parts in study.names()}
     found = {name: ct.shape for name, ct in result.ciphertexts.items()}
@@ -150,5 +149,3 @@ def decrypt(result: Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
         "backend": dict(result.backend),
         "results": [w.finish(totals, ddof) for w in study.workloads],
     }
-
-

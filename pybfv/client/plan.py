@@ -114,9 +114,7 @@ def _noise(job: Job, ps: ParameterSet, t: int, moduli: int) -> Noise | None:
     recorder = Recorder(job.workloads)
     results = len(recorder.sums) + len(recorder.products)
     reads = reads_of(ps.n, results, moduli, job.packing, job.reveal)
-    return noise_of(
-        ps, job.shape(ps.n), t, job.depth, reads=reads, packing=job.packing, reveal=job.reveal
-    )
+    return noise_of(ps, job.shape(ps.n), t, job.depth, reads=reads, packing=job.packing, reveal=job.reveal)
 
 
 def capacity(job: Job, ps: ParameterSet, moduli: int = 1) -> int:
@@ -265,9 +263,7 @@ def _refusal(job: Job, sets: Sequence[ParameterSet], moduli: Sequence[int]) -> P
     return PlanError(f"{what}; {lack}; {way_out}")
 
 
-def choose(
-    job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *, insecure: bool = False
-) -> Candidate:
+def choose(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *, insecure: bool = False) -> Candidate:
     """The cheapest set and moduli that carry the job; ``set_name`` and ``moduli`` restrict the choice.
 
     Raises PlanError naming statistic, column, bits missing and what would carry the job.
@@ -283,9 +279,7 @@ def choose(
     else:
         sets = [get_set(set_name)]
         if sets[0].insecure and not insecure:
-            raise PlanError(
-                f"{set_name} is insecure and for tests only; to use it all the same, say --insecure"
-            )
+            raise PlanError(f"{set_name} is insecure and for tests only; to use it all the same, say --insecure")
     planned = [ps for ps in sets if job.shape(ps.n).ciphertexts <= MAX_CIPHERTEXTS]
     if not planned:
         raise PlanError(
@@ -306,9 +300,7 @@ def choose(
                 usable.append(ps)
         if refused is not None and not usable:
             raise refused
-        if len(moduli) > MAX_MODULI or any(
-            math.gcd(a, b) != 1 for i, a in enumerate(moduli) for b in moduli[:i]
-        ):
+        if len(moduli) > MAX_MODULI or any(math.gcd(a, b) != 1 for i, a in enumerate(moduli) for b in moduli[:i]):
             raise PlanError(f"give 1 to {MAX_MODULI} pairwise coprime plaintext moduli")
         planned = usable
         for ps in planned:
@@ -322,9 +314,7 @@ def choose(
     return found[0]
 
 
-def make_study(
-    job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *, insecure: bool = False
-) -> Study:
+def make_study(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *, insecure: bool = False) -> Study:
     """Plans the job and returns its study, which checks itself anew."""
     best = choose(job, set_name, moduli, insecure=insecure)
     data = document(
@@ -385,10 +375,16 @@ def describe(study: Study) -> list[tuple[str, str]]:
         ("security", security),
         ("t", t_text),
         ("packing", f"{study.packing}, {len(study.moduli)} ciphertext(s) a value, products {study.product}"),
-        ("reveals", "totals only" if study.reveal == "totals" else "every slot, to a key holder who owns the data"),
+        (
+            "reveals",
+            "totals only" if study.reveal == "totals" else "every slot, to a key holder who owns the data",
+        ),
         ("bytes", f"{per_value} a value, {per_row} a row, {block} a file of up to {ps.n} rows"),
         ("planned for", f"{study.shape.max_rows} rows in {study.shape.max_contributions} contribution(s)"),
         ("could carry", f"{rows_carried(study)} rows"),
-        ("decryption", f"fails with probability below 2^-128 a job; flooding hides noise by {study.flood_bits} bits"),
+        (
+            "decryption",
+            f"fails with probability below 2^-128 a job; flooding hides noise by {study.flood_bits} bits",
+        ),
         ("range check", f"a random phase passes with probability 2^-{-math.log2(2 * worst):.1f} a number"),
     ]

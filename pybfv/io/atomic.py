@@ -74,9 +74,7 @@ def atomic_output(
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             raw = os.fdopen(os.open(temporary, flags, mode), "wb")
         except FileNotFoundError:
-            raise OutputError(
-                f"{origin} can't be written: its folder does not exist; make it first"
-            ) from None
+            raise OutputError(f"{origin} can't be written: its folder does not exist; make it first") from None
         except OSError as exc:
             raise _failed(origin, exc) from None
         stream = _Output(raw, origin)

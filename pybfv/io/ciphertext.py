@@ -63,9 +63,7 @@ class ContributionWriter:
         if (n, tuple(primes)) != (params.n, params.primes):
             raise DataError(f"a contribution's n and primes must be those of its study's set {params.name}")
         if mode not in MODES:
-            raise DataError(
-                f"a contribution's mode must be one of {', '.join(MODES)}, not {ascii(mode)[:40]}"
-            )
+            raise DataError(f"a contribution's mode must be one of {', '.join(MODES)}, not {ascii(mode)[:40]}")
         require_hex(key_id, 32, "a key id")
         require_hex(contribution_id, 32, "a contribution id")
         require_count(per_block, "ciphertexts in a block", 1)

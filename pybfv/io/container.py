@@ -92,9 +92,7 @@ class RecordWriter:
         """Appends a record whose payload is the parts in a row."""
         size = sum(len(part) for part in parts)
         if size > MAX_RECORD:
-            raise DataError(
-                f"a record of {size} bytes is beyond the format's limit of {MAX_RECORD}: use fewer columns"
-            )
+            raise DataError(f"a record of {size} bytes is beyond the format's limit of {MAX_RECORD}: use fewer columns")
         head = _RECORD.pack(tag, size)
         crc = native.crc32c(head, native.crc32c(_BINDING.pack(self._bound, self._records)))
         self._stream.write(head)
@@ -278,21 +276,15 @@ def sniff(start: bytes, origin: str, need: str) -> Kind:
         raise DataError(f"{origin} is empty; this needs {need}")
     if not start.startswith(MAGIC[: len(start)]):
         if start.startswith(MAGIC[:5]):
-            raise DataError(
-                f"{origin} is damaged, as by a transfer in text mode; copy it again in binary mode"
-            )
+            raise DataError(f"{origin} is damaged, as by a transfer in text mode; copy it again in binary mode")
         if start.startswith(b"{"):
             raise DataError(f"{origin} is JSON text, perhaps a study; this needs {need}")
         raise DataError(f"{origin} is not a pybfv file; this needs {need}")
     if len(start) < PROLOGUE_SIZE:
-        raise DataError(
-            f"{origin} is cut short: it has {len(start)} bytes; get the file again from its maker"
-        )
+        raise DataError(f"{origin} is cut short: it has {len(start)} bytes; get the file again from its maker")
     _, version, number, crc = _PROLOGUE.unpack(start)
     if native.crc32c(start[: PROLOGUE_SIZE - _CRC.size]) != crc:
-        raise DataError(
-            f"{origin} is damaged: its first bytes fail their checksum; get it again from its maker"
-        )
+        raise DataError(f"{origin} is damaged: its first bytes fail their checksum; get it again from its maker")
     if version != VERSION:
         raise DataError(
             f"{origin} has format version {version}; this pybfv reads version {VERSION}:"

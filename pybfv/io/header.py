@@ -104,9 +104,7 @@ def study_params(study: StudyDoc) -> ParameterSet:
     """The parameter set that a study names as "set"; DataError when this pybfv has no such set."""
     name = study.data.get("set")
     if type(name) is not str:
-        raise DataError(
-            f'study {study.hash[:16]} names no parameter set in "set"; make the study with pybfv plan'
-        )
+        raise DataError(f'study {study.hash[:16]} names no parameter set in "set"; make the study with pybfv plan')
     try:
         return get_set(name)
     except PlanError as exc:

@@ -73,9 +73,7 @@ def _contribution(reader: RecordReader) -> dict[str, Any]:
     study = read_study_of(reader, fields["study_hash"], params)
     totals, skipped = reader.skip_to_end()
     ciphertext.check_totals(reader, totals, params.n)
-    _check_skipped(
-        reader, skipped, totals.blocks * ciphertext.block_bytes(params, fields["mode"], fields["per_block"])
-    )
+    _check_skipped(reader, skipped, totals.blocks * ciphertext.block_bytes(params, fields["mode"], fields["per_block"]))
     return _common(study, params) | {
         "key": fields["key_id"],
         "contribution": fields["contribution_id"],

@@ -129,9 +129,7 @@ def write_secret(path: PathLike, key: SecretKey) -> None:
     """
     if str(path) == "-":
         raise OutputError("a secret key is not written to standard output; name a new file")
-    with atomic_output(
-        path, mode=0o600, hint="a secret key is never overwritten: take another folder"
-    ) as stream:
+    with atomic_output(path, mode=0o600, hint="a secret key is never overwritten: take another folder") as stream:
         writer = RecordWriter(stream, Kind.SECRET_KEY)
         fields = {"key_id": key.key_id, "study_hash": key.study_hash}
         writer.header(fields | params_fields(key.params))
@@ -188,9 +186,7 @@ def read_public_records(reader: RecordReader) -> PublicKey:
 
 def _read_secret(reader: RecordReader) -> SecretKey:
     if reader.source.via_symlink:
-        raise KeyRefusedError(
-            f"{reader.origin} is a symbolic link to a secret key; name the key's own file instead"
-        )
+        raise KeyRefusedError(f"{reader.origin} is a symbolic link to a secret key; name the key's own file instead")
     fields = Fields(reader.header(), reader.origin)
     key_id = fields.hexadecimal("key_id", 32)
     expected = fields.hexadecimal("study_hash", 64)

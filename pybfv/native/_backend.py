@@ -132,9 +132,7 @@ class Backend:
         options.body = body_text
         out = ffi.new("bfv_backend **")
         status = lib.bfv_open(name.encode(), options, out)
-        unsupported = (
-            f"backend {name!r} with kernels {kernels!r} is not available in this build: use cpu, ntt"
-        )
+        unsupported = f"backend {name!r} with kernels {kernels!r} is not available in this build: use cpu, ntt"
         if status == lib.BFV_E_UNSUPPORTED and (name, kernels) == ("cpu", "ntt"):
             unsupported = body_message(body)
         check(
@@ -234,9 +232,7 @@ class Backend:
         """Ciphertexts ``first`` and following, by default all, [count, parts, L, N]."""
         pointer = self._handle(array, Array)
         check_integer(first, 0, array.count - 1, "first")
-        number = check_integer(
-            array.count - first if count is None else count, 1, array.count - first, "count"
-        )
+        number = check_integer(array.count - first if count is None else count, 1, array.count - first, "count")
         out = empty((number, array.parts, *self._tail))
         into = view(BFV, "uint32_t[]", out, "out", write=True)
         self._run("ciphertexts from the backend", BFV.lib.bfv_get, pointer, first, number, into)
@@ -347,9 +343,7 @@ class Backend:
         self._check_terms(arr, first, stride, count)
         self._run("acc_add", BFV.lib.bfv_acc_add, *pointers, first, stride, count)
 
-    def acc_mul(
-        self, acc: Acc, a: Array, first_a: int, b: Array, first_b: int, stride: int, count: int
-    ) -> None:
+    def acc_mul(self, acc: Acc, a: Array, first_a: int, b: Array, first_b: int, stride: int, count: int) -> None:
         """acc += sum over k < count of the tensor a[first_a + k stride] (x) b[first_b + k stride]."""
         pointer, left, right = self._handle(acc, Acc), self._handle(a, Array), self._handle(b, Array)
         if acc.kind != "product" or (a.parts, b.parts) != (2, 2):
@@ -377,18 +371,13 @@ class Backend:
         """Replaces the state, [parts, L, N]; DataError when a residue is not below its prime."""
         pointer = self._handle(acc, Acc)
         check_array(state, (acc.parts, *self._tail), "state")
-        self._run(
-            "an accumulator's state", BFV.lib.bfv_acc_load, pointer, view(BFV, "uint32_t[]", state, "state")
-        )
+        self._run("an accumulator's state", BFV.lib.bfv_acc_load, pointer, view(BFV, "uint32_t[]", state, "state"))
 
     def acc_finish(self, acc: Acc, factor: Sequence[int]) -> Array:
         """The accumulator times factor[i] mod p_i, 0 <= factor[i] < p_i, as an array of one ciphertext."""
         pointer = self._handle(acc, Acc)
         if len(factor) != len(self.primes):
             raise UsageError(f"{len(self.primes)} factors are needed, one a prime, not {len(factor)}")
-        values = [
-            check_integer(f, 0, p - 1, f"the factor mod {p}")
-            for f, p in zip(factor, self.primes, strict=True)
-        ]
+        values = [check_integer(f, 0, p - 1, f"the factor mod {p}") for f, p in zip(factor, self.primes, strict=True)]
         factors = BFV.ffi.new("uint32_t[]", values)
         return self._result("acc_finish", BFV.lib.bfv_acc_finish, 1, acc.parts, "ntt", pointer, factors)

@@ -28,21 +28,17 @@ const char *bfv_status_text(int status);
 uint32_t bfv_crc32c(uint32_t crc, const void *data, size_t size);
 const char *bfv_body(uint32_t index);
 typedef struct bfv_ring bfv_ring;
-int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body,
-                  bfv_ring **out);
+int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body, bfv_ring **out);
 void bfv_ring_close(bfv_ring *ring);
 const char *bfv_ring_body(const bfv_ring *ring);
 uint32_t bfv_ring_root(const bfv_ring *ring, uint32_t index);
 int bfv_ntt_forward(const bfv_ring *ring, uint32_t *x, uint64_t polys);
 int bfv_ntt_inverse(const bfv_ring *ring, uint32_t *x, uint64_t polys);
 int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys);
-int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out);
-int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out);
+int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out);
+int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out);
 int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32_t *out);
-int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys,
-                 uint32_t *out);
+int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out);
 int bfv_poly_mul_scalar(const bfv_ring *ring, const uint32_t *a, const uint32_t *s, uint64_t polys,
                         uint32_t *out);
 int bfv_from_int64(const bfv_ring *ring, const int64_t *values, uint32_t *out);
@@ -53,15 +49,14 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
 size_t bfv_error_bytes(uint32_t n);
 int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out);
 size_t bfv_encrypt_bytes(uint32_t n, uint32_t parts);
-int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m,
-                       const uint8_t *rnd, size_t bytes, uint32_t *out);
+int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m, const uint8_t *rnd,
+                       size_t bytes, uint32_t *out);
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 typedef struct bfv_encoder bfv_encoder;
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
                              bfv_encoder **out);
-int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint32_t words,
-                                  bfv_encoder **out);
+int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint32_t words, bfv_encoder **out);
 void bfv_encoder_close(bfv_encoder *encoder);
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
@@ -112,10 +107,9 @@ void bfv_close(bfv_backend *backend);
 int bfv_get_info(const bfv_backend *backend, bfv_info *out);
 int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
-int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count,
-            bfv_array **out, bfv_ticket *ticket);
-int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count,
-            uint32_t *dst);
+int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count, bfv_array **out,
+            bfv_ticket *ticket);
+int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count, uint32_t *dst);
 int bfv_drop(bfv_backend *backend, bfv_array *array);
 int bfv_wait(bfv_backend *backend, bfv_ticket ticket);
 int bfv_sync(bfv_backend *backend);
@@ -127,10 +121,10 @@ int bfv_mul_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, b
 int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out);
 int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out);
 int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc);
-int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first,
-                uint64_t stride, uint64_t count);
-int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a,
-                const bfv_array *b, uint64_t first_b, uint64_t stride, uint64_t count);
+int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first, uint64_t stride,
+                uint64_t count);
+int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a, const bfv_array *b,
+                uint64_t first_b, uint64_t stride, uint64_t count);
 int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other);
 int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst);
 int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src);

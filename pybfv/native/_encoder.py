@@ -121,6 +121,4 @@ class Encoder:
         if len(self.t_primes) == 1:
             return residues[0].tolist()
         units = [self.t // p * pow(self.t // p, -1, p) for p in self.t_primes]
-        return [
-            sum(u * r for u, r in zip(units, column, strict=True)) % self.t for column in residues.T.tolist()
-        ]
+        return [sum(u * r for u, r in zip(units, column, strict=True)) % self.t for column in residues.T.tolist()]

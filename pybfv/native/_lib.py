@@ -81,9 +81,7 @@ def _error(status: int, what: str, messages: dict[str, str]) -> Exception:
             messages.get("unsupported", f"{what}: not available on this machine or in this build")
         ),
         lib.BFV_E_RANDOM: InternalError(f"{what}: the random bytes given did not suffice"),
-        lib.BFV_E_NOISE: DataError(
-            messages.get("noise", f"{what}: coefficients lie outside the noise bound")
-        ),
+        lib.BFV_E_NOISE: DataError(messages.get("noise", f"{what}: coefficients lie outside the noise bound")),
         lib.BFV_E_BACKEND: InternalError(f"{what}: a thread or a device failed"),
     }
     return known.get(status, InternalError(f"{what}: the C library refused its arguments ({status})"))

@@ -137,18 +137,14 @@ class Ring:
 
     def mul_scalar(self, a: np.ndarray, s: Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
         """Plane i of a times s[i], 0 <= s[i] < p_i."""
-        factors = [
-            check_integer(x, 0, p - 1, f"the factor mod {p}") for x, p in zip(s, self.primes, strict=False)
-        ]
+        factors = [check_integer(x, 0, p - 1, f"the factor mod {p}") for x, p in zip(s, self.primes, strict=False)]
         if len(factors) != len(self.primes) or len(s) != len(self.primes):
             raise UsageError(f"{len(self.primes)} factors are needed, one a prime, not {len(s)}")
         target = empty(a.shape) if out is None else out
         polys = check_polys(a, self._tail, "a")
         check_array(target, a.shape, "out", write=True)
         scalars = BFV.ffi.new("uint32_t[]", factors)
-        status = BFV.lib.bfv_poly_mul_scalar(
-            self.pointer, self._u32(a), scalars, polys, self._u32(target, True)
-        )
+        status = BFV.lib.bfv_poly_mul_scalar(self.pointer, self._u32(a), scalars, polys, self._u32(target, True))
         check(status, "mul_scalar")
         return target
 
@@ -156,9 +152,7 @@ class Ring:
         """N signed integers, |v| < 2^62, int64 [N], to residues [L, N]."""
         check_array(values, (self.n,), "values", np.int64)
         out = empty(self._tail)
-        status = BFV.lib.bfv_from_int64(
-            self.pointer, view(BFV, "int64_t[]", values, "values"), self._u32(out, True)
-        )
+        status = BFV.lib.bfv_from_int64(self.pointer, view(BFV, "int64_t[]", values, "values"), self._u32(out, True))
         check(status, "from_int64", argument="a value lies outside -2^62 to 2^62: split it into limbs")
         return out
 
@@ -174,9 +168,7 @@ class Ring:
         if len(data) % 4 != 0:
             raise UsageError(f"stream must have a multiple of 4 bytes, not {len(data)}")
         position = BFV.ffi.new("uint32_t *", check_integer(filled, 0, self.n, "filled"))
-        status = BFV.lib.bfv_expand_uniform(
-            self.pointer, index, data, len(data), self._u32(out, True), position
-        )
+        status = BFV.lib.bfv_expand_uniform(self.pointer, index, data, len(data), self._u32(out, True), position)
         check(status, "expand_uniform")
         return int(position[0])
 
@@ -209,9 +201,7 @@ class Ring:
         """
         target = self._encrypt_arguments(pk, None, out, 3)
         data = view(BFV, "uint8_t[]", rnd, "rnd")
-        status = BFV.lib.bfv_encrypt_zero3(
-            self.pointer, self._u32(pk), data, len(data), self._u32(target, True)
-        )
+        status = BFV.lib.bfv_encrypt_zero3(self.pointer, self._u32(pk), data, len(data), self._u32(target, True))
         check(status, "encryption of zero")
         return target
 

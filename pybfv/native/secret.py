@@ -107,9 +107,7 @@ class Secret:
         out = empty(self._tail)
         scaled = _SECRET.ffi.NULL if m is None else _u32(m)
         data = view(_SECRET, "uint8_t[]", rnd, "rnd")
-        status = _SECRET.lib.bfv_secret_encrypt(
-            self._handle, _u32(a), scaled, data, len(data), _u32(out, True)
-        )
+        status = _SECRET.lib.bfv_secret_encrypt(self._handle, _u32(a), scaled, data, len(data), _u32(out, True))
         check(status, "encryption under the secret key")
         return out
 
@@ -149,15 +147,12 @@ def round_phase(
     modulus = view(_SECRET, "uint64_t[]", words_of([int(t)], words, signed=False), "t")
     out = bytearray(8 * words * max(count, 1))
     into = view(_SECRET, "uint64_t[]", out, "out", write=True)
-    status = _SECRET.lib.bfv_secret_round(
-        _ring_pointer(ring), _u32(phase), modulus, words, first, count, scaled, into
-    )
+    status = _SECRET.lib.bfv_secret_round(_ring_pointer(ring), _u32(phase), modulus, words, first, count, scaled, into)
     check(
         status,
         "decryption",
         argument=f"t = {t} can't be a plaintext modulus here: it must be below q",
-        noise=refusal
-        or "the result can't be decrypted with this key: its noise lies outside the study's bound",
+        noise=refusal or "the result can't be decrypted with this key: its noise lies outside the study's bound",
     )
     size = 8 * words
     values = [int.from_bytes(out[i : i + size], "little") for i in range(0, size * count, size)]

@@ -140,9 +140,7 @@ class ParameterSet:
                 f"call it {INSECURE_PREFIX}{self.name}"
             )
         if marked and not self.insecure:
-            raise PlanError(
-                f"set {self.name}: this name needs insecure=True; choose another for a secure set"
-            )
+            raise PlanError(f"set {self.name}: this name needs insecure=True; choose another for a secure set")
         if self.insecure or self.basis != "none":
             return
         bits = self.q.bit_length()
@@ -280,11 +278,7 @@ def factor_batching(t: int, n: int) -> tuple[int, ...]:
     if bad is None or (bad % step == 1 and bad < 2**PRIME_BITS):
         subject = f"t = {_short(t)} is not a product of distinct such primes that could be found"
         raise PlanError(f"{subject}: {rule}; {_suggest(t, n)}")
-    subject = (
-        f"t = {_short(t)} is prime but"
-        if bad == t
-        else f"t = {_short(t)} has the prime factor {bad}, which is"
-    )
+    subject = f"t = {_short(t)} is prime but" if bad == t else f"t = {_short(t)} has the prime factor {bad}, which is"
     broken = f"not = 1 mod 2N = {step}, so it has no slots" if bad % step != 1 else f"not below 2^30: {rule}"
     raise PlanError(f"{subject} {broken}; {_suggest(t, n)}")
 

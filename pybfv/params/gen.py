@@ -149,8 +149,7 @@ def header_text(source: dict) -> str:
     out += ["#define BFV_SETS(X) \\"]
     out.append(
         " \\\n".join(
-            f"    X({name}, {n}u, {len(primes)}u, {int(insecure)})"
-            for name, n, primes, insecure in set_rows(source)
+            f"    X({name}, {n}u, {len(primes)}u, {int(insecure)})" for name, n, primes, insecure in set_rows(source)
         )
     )
     return "\n".join([*out, "", "#endif /* BFV_PARAMS_GEN_H */", ""])
@@ -175,9 +174,7 @@ def main(arguments: list[str]) -> int:
         if arguments:
             status = 1
             sys.stdout.writelines(
-                difflib.unified_diff(
-                    old.splitlines(True), text.splitlines(True), name, f"{name} as generated"
-                )
+                difflib.unified_diff(old.splitlines(True), text.splitlines(True), name, f"{name} as generated")
             )
         else:
             path.write_text(text, encoding="utf-8")

@@ -67,9 +67,7 @@ class KeyFunctionals:
     def within(self, ceilings: KeyFunctionals) -> bool:
         """Whether every functional, with the safety margin, is at most its ceiling."""
         return self.n == ceilings.n and all(
-            getattr(self, f.name) * (1 + SAFETY) <= getattr(ceilings, f.name)
-            for f in fields(self)
-            if f.name != "n"
+            getattr(self, f.name) * (1 + SAFETY) <= getattr(ceilings, f.name) for f in fields(self) if f.name != "n"
         )
 
 

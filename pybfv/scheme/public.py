@@ -23,9 +23,7 @@ def public_polys(ring: Ring, seed: bytes, p0: np.ndarray) -> np.ndarray:
     return out
 
 
-def encrypt(
-    ring: Ring, pk: np.ndarray, scaled: np.ndarray | None, out: np.ndarray | None = None
-) -> np.ndarray:
+def encrypt(ring: Ring, pk: np.ndarray, scaled: np.ndarray | None, out: np.ndarray | None = None) -> np.ndarray:
     """A fresh public-key encryption [2, L, N] of a scaled plaintext [L, N] in coefficient form."""
     return ring.encrypt_public(pk, scaled, private_bytes(ring.encrypt_bytes(2)), out)
 

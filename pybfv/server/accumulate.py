@@ -227,9 +227,7 @@ class _Expander:
         self._ring.close()
 
 
-def merge(
-    sources: Sequence[str], read: Callable[[str], Partial], open_backend: Callable[[Study], Backend]
-) -> Partial:
+def merge(sources: Sequence[str], read: Callable[[str], Partial], open_backend: Callable[[Study], Backend]) -> Partial:
     """One partial of several, by addition; refuses mixed studies and keys and shared contributions."""
     ledger = Ledger()
     backend: Backend | None = None

@@ -37,9 +37,7 @@ class Backend(Protocol):
     def acc_add(self, acc: Any, arr: Any, first: int, stride: int, count: int) -> None:
         """acc += sum over k < count of arr[first + k stride]."""
 
-    def acc_mul(
-        self, acc: Any, a: Any, first_a: int, b: Any, first_b: int, stride: int, count: int
-    ) -> None:
+    def acc_mul(self, acc: Any, a: Any, first_a: int, b: Any, first_b: int, stride: int, count: int) -> None:
         """acc += sum over k < count of the tensor a[first_a + k stride] (x) b[first_b + k stride]."""
 
     def acc_merge(self, acc: Any, other: Any) -> None:

@@ -48,9 +48,7 @@ def blind(ring: native.Ring, study: Study, modulus: int, depth: int, ct: np.ndar
     return out
 
 
-def finish(
-    partial: Partial, study: Study, key: PublicKey | None, backend: Backend, info: dict[str, Any]
-) -> Result:
+def finish(partial: Partial, study: Study, key: PublicKey | None, backend: Backend, info: dict[str, Any]) -> Result:
     """The result of a partial. ``key`` is needed under totals, and must be the contributions' key.
 
     Raises KeyRefusedError for another key, DataError for accumulators that aren't the study's.

@@ -87,8 +87,7 @@ class ReferenceBackend:
     def acc_finish(self, acc: list[Any], factor: Sequence[int]) -> list[Any]:
         """The accumulator times factor[i] mod p_i."""
         scaled = [
-            [[x * f % p for x in plane] for plane, f, p in zip(part, factor, self.primes, strict=True)]
-            for part in acc
+            [[x * f % p for x in plane] for plane, f, p in zip(part, factor, self.primes, strict=True)] for part in acc
         ]
         return [scaled]
 

@@ -73,9 +73,7 @@ class Job:
         self.t = prod(self.t_primes) if isinstance(t, tuple) else t
         batched = bool(self.t_primes)
         self.encoder = (
-            native.Encoder.batched(ring, self.t_primes)
-            if batched
-            else native.Encoder.coefficients(ring, self.t)
+            native.Encoder.batched(ring, self.t_primes) if batched else native.Encoder.coefficients(ring, self.t)
         )
         self.judge = Judge(ps.n, ps.primes, self.t)
         # SEAL has no slots for a composite t, but a plaintext mod t is one mod each of its primes

@@ -76,8 +76,6 @@ def test_the_table() -> None:
     side = {"side": "ours", "data_level_bits": 109.0, "t": 5, "bytes_per_ciphertext": 131072}
     text = report.table(rows, [side | {"product": "scale-free", "security": "128 bits"}], "some CPU")
     assert "some CPU" in text
-    assert ["variance", "us", "8", "1,760", "220x", ">=", "20", "met"] in [
-        x.split() for x in text.splitlines()
-    ]
+    assert ["variance", "us", "8", "1,760", "220x", ">=", "20", "met"] in [x.split() for x in text.splitlines()]
     assert ["memory", "MB", "310", "<", "300", "MISSED"] in [x.split() for x in text.splitlines()]
     assert "131,072" in text

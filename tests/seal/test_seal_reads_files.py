@@ -24,9 +24,7 @@ ROWS = 4096 + 700
 class Job:
     """A study of two columns with all its files, and what each slot of each block encrypts."""
 
-    def __init__(
-        self, folder: Path, statistics: list[str], t: int, reveal: str, mode: str = "public"
-    ) -> None:
+    def __init__(self, folder: Path, statistics: list[str], t: int, reveal: str, mode: str = "public") -> None:
         rng = random.Random(21)
         rows = [(rng.randint(-250, 250), rng.randint(0, 99)) for _ in range(ROWS)]
         data = folder / "data.csv"

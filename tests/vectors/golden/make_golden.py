@@ -108,18 +108,14 @@ def contents() -> dict[str, bytes]:
         files["secret.key"] = (Path(folder) / "secret.key").read_bytes()
 
     stream = io.BytesIO()
-    writer = ContributionWriter(
-        stream, doc, key.key_id, "00112233445566778899aabbccddeeff", "public", N, PRIMES, 2
-    )
+    writer = ContributionWriter(stream, doc, key.key_id, "00112233445566778899aabbccddeeff", "public", N, PRIMES, 2)
     writer.block(residues(2, 2, salt=1))
     writer.block(residues(2, 2, salt=2))
     writer.close(rows=20, dropped=1)
     files["public.bfvc"] = stream.getvalue()
 
     stream = io.BytesIO()
-    writer = ContributionWriter(
-        stream, doc, key.key_id, "ffeeddccbbaa99887766554433221100", "symmetric", N, PRIMES, 1
-    )
+    writer = ContributionWriter(stream, doc, key.key_id, "ffeeddccbbaa99887766554433221100", "symmetric", N, PRIMES, 1)
     writer.symmetric_block(np.frombuffer(SEED, dtype=np.uint8)[None], residues(1, salt=3))
     writer.close(rows=3, dropped=1)
     files["symmetric.bfvc"] = stream.getvalue()
