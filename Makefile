@@ -13,30 +13,36 @@ help:
 	@echo "make demo | test | check | check-generated | check-c | check-sanitize | bench | fmt | lint | lib | clean"
 
 include host_c/rules.mk
+include host_c/upmem.mk
 
 # The C library, next to its binding.
-lib: pybfv/native/libpybfv.so
+lib: tools pybfv/native/libpybfv.so sim
 
-# Every missing tool in one line, with the package that brings it.
+# Every missing tool in one line, with the packages that bring it.
 tools:
-	@missing=""; \
-	command -v $(CC) >/dev/null || missing="$$missing $(CC) (package gcc)"; \
-	command -v $(PYTHON) >/dev/null || missing="$$missing $(PYTHON) (package python3)"; \
-	if command -v $(PYTHON) >/dev/null; then \
-	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || missing="$$missing Python 3.11 or later (package python3)"; \
-	  $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing venv (package python3-venv)"; \
-	fi; \
-	echo '#include <stdint.h>' | $(CC) -E -include pthread.h - >/dev/null 2>&1 || missing="$$missing C headers (package libc6-dev)"; \
-	if [ -n "$$missing" ]; then echo "missing:$$missing: install with apt-get install" >&2; exit 1; fi
+	@missing=(); packages=(); \
+	need() { missing+=("$$1"); packages+=("$$2"); }; \
+	if ! command -v $(CC) >/dev/null 2>&1; then need "the C compiler $(CC)" gcc; \
+	elif ! echo '#include <pthread.h>' | $(CC) -E - >/dev/null 2>&1; then need "C headers" libc6-dev; fi; \
+	if ! command -v $(PYTHON) >/dev/null 2>&1; then need "$(PYTHON)" "python3 python3-venv"; \
+	elif ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then need "Python 3.11 or later" python3; \
+	elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then need "Python's venv" python3-venv; fi; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  printf -v list '%s, ' "$${missing[@]}"; \
+	  echo "missing: $${list%, }; run: apt-get install $${packages[*]}" >&2; exit 1; fi
 
-
-
-$(VENV)/.ready: pyproject.toml setup.py | tools
+# Two steps, as the demo needs neither the tests' packages nor SEAL.
+$(VENV)/.installed: pyproject.toml setup.py | tools
+	@echo "setting up $(VENV) (pip downloads what pyproject.toml names)" >&2
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.installed
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[test,lint]'
 	@touch $@
 
-demo: $(VENV)/.ready lib
+demo: $(VENV)/.installed lib
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) demo/demo.py
 
 # Two workers, as files of tests share nothing; the ten slowest are printed.

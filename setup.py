@@ -1,6 +1,7 @@
 """Builds the C library next to its binding, and tags wheels: any Python 3, this platform."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -12,7 +13,9 @@ ROOT = Path(__file__).resolve().parent
 
 class BuildPy(build_py):
     def run(self):
-        subprocess.run(["make", "--silent", "lib"], cwd=ROOT, check=True)
+        done = subprocess.run(["make", "--silent", "--no-print-directory", "lib"], cwd=ROOT, check=False)
+        if done.returncode:
+            sys.exit("pybfv: the C library can't be built; see the line above")
         super().run()
 
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 
 from pybfv import native
+from pybfv.client.keys import draw_secret
 from pybfv.native.secret import Secret, round_phase
 from pybfv.params import get_set
 from pybfv.scheme import public
-from pybfv.scheme.noise import key_ok
-from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
+from pybfv.scheme.random import expand_uniform, fresh_seed
 
 _HALF = Fraction(1, 2) - Fraction(1, 2**60)
 
@@ -23,9 +23,7 @@ class OurSide:
         ps = get_set(set_name)
         self.name, self.n, self.q, self.t, self.count = set_name, ps.n, ps.q, t, count
         self.ring = native.Ring(ps.n, ps.primes)
-        s, e = self._draw()
-        while not key_ok(s, e):
-            s, e = self._draw()
+        s, e = draw_secret(ps.n)
         self.secret = Secret(self.ring, s)
         a = expand_uniform(self.ring, fresh_seed(), native.empty((len(ps.primes), ps.n)))
         self.pk = np.stack([self.secret.public(a, e), a])
@@ -37,10 +35,6 @@ class OurSide:
             public.encrypt(self.ring, self.pk, scaled[k % len(scaled)], self.ciphertexts[k])
         self.backend = native.Backend("cpu", ps.n, ps.primes, threads=1)
         self.array = self.backend.put(self.ciphertexts, borrow=True)
-
-    def _draw(self) -> tuple[np.ndarray, np.ndarray]:
-        s = native.sample_ternary(self.ring.n, private_bytes(native.ternary_bytes(self.ring.n)))
-        return s, native.sample_error(self.ring.n, private_bytes(native.error_bytes(self.ring.n)))
 
     @property
     def bits(self) -> float:

@@ -19,13 +19,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OUT = "demo_out"
 DATA = "demo/diabetes.csv"
+BOUNDS = "--bounds bmi=10.0:60.0 --bounds bp=40.00:200.00 --bounds s5=0.0000:10.0000 --bounds progression=0:500"
 TARGET, FEATURES = "progression", ("bmi", "bp", "s5")
 
 STEPS = [
     (
-        "the study: columns, bounds, statistics, parameters that carry them",
-        f"pybfv plan {DATA} --stat mean:bmi --stat variance:bmi "
-        f"--stat 'linreg:{TARGET}~{'+'.join(FEATURES)}' --max-contributions 2 -o {OUT}/study.json",
+        "the study, from a header and public bounds: nobody's data is needed to plan it",
+        f"pybfv plan {OUT}/header.csv --stat mean:bmi --stat variance:bmi "
+        f"--stat 'linreg:{TARGET}~{'+'.join(FEATURES)}' {BOUNDS} "
+        f"--max-rows 500 --max-contributions 2 -o {OUT}/study.json",
     ),
     ("its keys; secret.key stays with the key holder", f"pybfv keygen {OUT}/study.json -o {OUT}/keys"),
     (
@@ -89,6 +91,7 @@ def main() -> int:
     shutil.rmtree(out, ignore_errors=True)
     (out / "in").mkdir(parents=True)
     header, *rows = (ROOT / DATA).read_text().splitlines()
+    (out / "header.csv").write_text(header + "\n")
     (out / "east.csv").write_text("\n".join([header, *rows[::2]]) + "\n")
     (out / "west.csv").write_text("\n".join([header, *rows[1::2]]) + "\n")
     print(f"{len(rows)} patients, split over two files in {OUT}/; see demo/SOURCE.md\n")

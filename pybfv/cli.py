@@ -6,13 +6,16 @@ Imports that cost time are made inside the commands, so that --help stays quick.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import resource
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -22,12 +25,22 @@ from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError
 
 if TYPE_CHECKING:
     from pybfv.client.csvio import CsvOptions
+    from pybfv.flow import Engine
     from pybfv.io.key import PublicKey
 
 EXIT_CODES = """\b
 Exit codes: 0 done; 2 usage; 65 bad data or file; 66 input missing; 69 backend not available;
 70 internal or verification failure; 73 output exists or can't be written; 77 key refused;
 78 the plan can't be carried."""
+
+
+class KnownGroup(click.Group):
+    """A group that answers an unknown command with the known ones."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise UsageError(f"unknown command {args[0]!r}; known are {', '.join(self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
 
 
 class SpecCommand(click.Command):
@@ -65,7 +78,10 @@ _plan_options = _options(
         "--bounds", multiple=True, metavar="COL=LO:HI", help="Range and decimals of a column; else those of the data."
     ),
     click.option("--max-rows", type=int, metavar="N", help="Most rows of all contributions; else the file's rows."),
-    click.option("--max-contributions", type=int, metavar="C", help="Most files; else one row a file is assumed."),
+    click.option(
+        "--max-contributions", type=int, metavar="C",
+        help="Most files; else one row a file is assumed (run: its files).",
+    ),
     click.option(
         "--reveal", type=click.Choice(["totals", "slots"]), default="totals", show_default=True,
         help="What the key holder may learn; slots: only where it owns the data.",
@@ -77,8 +93,11 @@ _plan_options = _options(
     click.option("--insecure", is_flag=True, help="Allow the insecure_ sets, for tests."),
 )  # fmt: skip
 _compute_options = _options(
-    click.option("--backend", default="cpu", show_default=True, help="Where to compute: cpu."),
-    click.option("--threads", type=click.IntRange(0, 256), default=0, show_default=True, help="0: all cores."),
+    click.option("--backend", default="cpu", show_default=True, help="Where to compute: cpu, sim, upmem or auto."),
+    click.option("--kernels", default="ntt", show_default=True, help="ntt, or limb: the paper's (sim and upmem)."),
+    click.option("--threads", type=click.IntRange(0, 256), default=0, show_default=True, help="Of cpu; 0: all cores."),
+    click.option("--dpus", metavar="N", help="DPUs of sim (else 64) or upmem (else all); a number or all."),
+    click.option("--tasklets", type=click.IntRange(1, 24), metavar="T", help="Of each DPU, 1 to 24; else 16."),
 )
 _force_option = click.option("--force", is_flag=True, help="Overwrite the output.")
 _json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -98,8 +117,20 @@ def _csv(no_header: bool, delimiter: str, decimal: str, thousands: str | None, e
     return CsvOptions(not no_header, tab, decimal, thousands, encoding)
 
 
+def _engine(backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None) -> Engine:
+    from pybfv.flow import Engine
+
+    count = 0
+    if dpus is not None and dpus != "all":
+        if not dpus.isascii() or not dpus.isdigit() or len(dpus) > 9 or int(dpus) == 0:
+            raise UsageError(f"--dpus {dpus[:20]!r} is not all or a number from 1")
+        count = int(dpus)
+    return Engine(backend, kernels, threads, count, tasklets or 0)
+
+
 def _note(text: str) -> None:
-    click.echo(f"pybfv: {text}", err=True)
+    with suppress(OSError):  # a closed or full stderr must not undo the work
+        click.echo(f"pybfv: {_printable(text)}", err=True)
 
 
 def _moduli(texts: tuple[str, ...]) -> list[int]:
@@ -107,7 +138,7 @@ def _moduli(texts: tuple[str, ...]) -> list[int]:
     for text in texts:
         for part in text.split(","):
             digits = part.strip()
-            if not digits.isascii() or not digits.lstrip("-").isdigit() or len(digits) > 200:
+            if not re.fullmatch("-?[0-9]{1,200}", digits):
                 raise UsageError(f"--plain-modulus {part[:40]!r} is not a whole number")
             found.append(int(digits))
     return found
@@ -142,6 +173,7 @@ def _public(path: str | None) -> PublicKey | None:
 
 
 @click.group(
+    cls=KnownGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=EXIT_CODES,
     no_args_is_help=False,
@@ -178,7 +210,7 @@ def plan_command(
     """
     from pybfv import flow
     from pybfv.client.csvsource import spool
-    from pybfv.client.plan import describe
+    from pybfv.client.plan import describe, summary
     from pybfv.io.atomic import atomic_output
     from pybfv.io.study import write_study
 
@@ -192,8 +224,9 @@ def plan_command(
         if note:
             _note(note)
     if output is not None:
-        with atomic_output(output, force=force) as stream:
+        with atomic_output(output, force=force, inputs=[data]) as stream:
             write_study(stream, planned.study.doc)
+        _note(f"planned: {summary(planned.study)}")
     if as_json:
         if output != "-":
             click.echo(planned.study.doc.raw.decode("ascii"), nl=False)
@@ -217,7 +250,10 @@ def keygen_command(study: str, output: str) -> None:
     from pybfv import flow
 
     secret, public = flow.keygen(flow.load_study(study))
-    flow.write_keys(secret, public, output)
+    try:
+        flow.write_keys(secret, public, output)
+    finally:
+        secret.wipe()
 
 
 @cli.command("encrypt", epilog=EXIT_CODES)
@@ -241,10 +277,12 @@ def encrypt_command(study: str, data: str, key_path: str, output: str, force: bo
       pybfv encrypt study.json data.csv --key keys/public.key -o data.bfvc
     """  # fmt: skip
     from pybfv import flow
-    from pybfv.io.key import read_key
+    from pybfv.io.secret_key import read_key
 
     _one_stdin(study, data, key_path)
     plan_ = flow.load_study(study)
+    if plan_.ps.insecure:
+        _note(f"this study uses {plan_.ps.name}, which is INSECURE: for tests only")
     if plan_.reveal == "slots":
         _note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with _key_warnings():
@@ -267,9 +305,8 @@ def compute_command(
     key_path: str | None,
     output: str,
     partial: bool,
-    backend: str,
-    threads: int,
     force: bool,
+    **engine_args: Any,
 ) -> None:
     """Compute on encrypted contributions. No secret key is needed or accepted.
 
@@ -280,13 +317,15 @@ def compute_command(
     """
     from pybfv import flow
 
+    engine = _engine(**engine_args)
+    _one_stdin(*inputs, key_path)
     key = _public(key_path)
     sources = flow.expand(inputs, ".bfvc")
     with _progress(" files", len(sources)) as progress:
         if partial:
-            flow.compute_to_partial(sources, output, backend=backend, threads=threads, force=force, progress=progress)
+            flow.compute_to_partial(sources, output, engine=engine, force=force, progress=progress)
         else:
-            flow.compute(sources, output, key=key, backend=backend, threads=threads, force=force, progress=progress)
+            flow.compute(sources, output, key=key, engine=engine, force=force, progress=progress)
 
 
 @cli.command("combine", epilog=EXIT_CODES)
@@ -303,6 +342,7 @@ def combine_command(inputs: tuple[str, ...], key_path: str | None, output: str, 
     """
     from pybfv import flow
 
+    _one_stdin(*inputs, key_path)
     flow.combine(inputs, output, key=_public(key_path), force=force)
 
 
@@ -321,15 +361,20 @@ def decrypt_command(result: str, key_path: str, ddof: str, output: str | None, f
       pybfv decrypt result.bfvr --key keys/secret.key --json
     """
     from pybfv import flow
-    from pybfv.io.key import read_secret
+    from pybfv.io.secret_key import read_secret
 
+    _one_stdin(result, key_path)
     with _key_warnings():
         key = read_secret(key_path)
-    _put(flow.decrypt(result, key, int(ddof)), output, force, as_json)
+    try:
+        document = flow.decrypt(result, key, int(ddof))
+    finally:
+        key.wipe()
+    _put(document, output, force, as_json, [result, key_path])
 
 
 @cli.command("run", cls=SpecCommand, epilog=EXIT_CODES)
-@click.argument("data", metavar="DATA.csv")
+@click.argument("data", nargs=-1, required=True, metavar="DATA.csv...")
 @_plan_options
 @_compute_options
 @_csv_options
@@ -339,11 +384,15 @@ def decrypt_command(result: str, key_path: str, ddof: str, output: str | None, f
 @_force_option
 @_json_option
 def run_command(
-    data: str, stats: tuple[str, ...], bounds: tuple[str, ...], max_rows: int | None, max_contributions: int | None,
+    data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
+    max_rows: int | None, max_contributions: int | None,
     reveal: str, missing: str, set_name: str | None, plain_moduli: tuple[str, ...], insecure: bool, backend: str,
-    threads: int, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
+    kernels: str, threads: int, dpus: str | None, tasklets: int | None, ddof: str,
+    verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
+
+    Several files are several contributions.
 
     \b
     Example:
@@ -353,13 +402,16 @@ def run_command(
     from pybfv.client.csvsource import spool
 
     _check_free(output, force)
-    with spool(data) as source, _progress(" rows") as progress:
+    engine = _engine(backend, kernels, threads, dpus, tasklets)
+    _one_stdin(*data)
+    with ExitStack() as stack, _progress(" rows") as progress:
         document = flow.run(
-            source, stats, backend=backend, threads=threads, ddof=int(ddof), verify=verify, options=_csv(**csv_args),
+            [stack.enter_context(spool(name)) for name in data], stats,
+            engine=engine, ddof=int(ddof), verify=verify, options=_csv(**csv_args),
             progress=progress, told=_note, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
             reveal=reveal, missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
         )  # fmt: skip
-    _put(document, output, force, as_json)
+    _put(document, output, force, as_json, data)
 
 
 @cli.command("inspect", epilog=EXIT_CODES)
@@ -384,6 +436,27 @@ def inspect_command(file: str, as_json: bool) -> None:
             click.echo(f"{key.replace('_', ' '):<{width}}  {_plain(value)}")
 
 
+@cli.command("doctor", epilog=EXIT_CODES)
+@_json_option
+def doctor_command(as_json: bool) -> None:
+    """Say what this machine has: CPU bodies, compilers, UPMEM SDK and DPUs, backends, versions.
+
+    \b
+    Example:
+      pybfv doctor
+    """
+    from pybfv.doctor import examine, words
+
+    found = examine()
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=True))
+        return
+    lines = words(found)
+    width = max(len(label) for label, _ in lines)
+    for label, text in lines:
+        click.echo(f"{label:<{width}}  {text}")
+
+
 def _plain(value: Any) -> str:
     """A value of inspect in words."""
     if isinstance(value, dict):
@@ -392,7 +465,7 @@ def _plain(value: Any) -> str:
         return ", ".join(map(_plain, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "-" if value is None else str(value)
+    return "-" if value is None else _printable(str(value))
 
 
 def _check_free(output: str | None, force: bool) -> None:
@@ -401,19 +474,19 @@ def _check_free(output: str | None, force: bool) -> None:
         raise OutputError(f"{output} exists: give --force or another name")
 
 
-def _one_stdin(*paths: str) -> None:
+def _one_stdin(*paths: str | None) -> None:
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can serve one argument only")
 
 
-def _put(document: dict[str, Any], output: str | None, force: bool, as_json: bool) -> None:
+def _put(document: dict[str, Any], output: str | None, force: bool, as_json: bool, inputs: Sequence[str]) -> None:
     from pybfv.io.atomic import atomic_output
 
     text = json.dumps(document, ensure_ascii=True) if as_json else _words(document)
     if output is None:
         click.echo(text)
         return
-    with atomic_output(output, force=force) as stream:
+    with atomic_output(output, force=force, inputs=inputs) as stream:
         stream.write(text.encode() + b"\n")
 
 
@@ -435,17 +508,28 @@ def _line(result: dict[str, Any]) -> str:
     if stat == "count":
         return f"count = {result['n']}"
     if stat == "linreg":
-        head = f"linreg {result['target']}: n = {result['n']}, r_squared = {result['r_squared']}, "
+        head = f"linreg {_printable(result['target'])}: n = {result['n']}, r_squared = {result['r_squared']}, "
         head += f"residual_sd = {result['residual_sd']}"
         rows = zip(result["terms"], result["coefficients"], result["exact"], strict=True)
-        return "\n".join([head, *(f"  {term} = {value!r}  (exactly {exact})" for term, value, exact in rows)])
+        return "\n".join([head, *(f"  {_printable(term)} = {_exactly(value, exact)}" for term, value, exact in rows)])
     if not {"column", "value", "exact"} <= result.keys() or ("ddof" in result and "sd" not in result):
         return ", ".join(f"{k} {_plain(v)}" for k, v in result.items())  # a workload of the user's own
     extra = ""
     if "ddof" in result:
         kind = "sample, n - 1" if result["ddof"] else "population, n"
         extra = f"  sd = {result['sd']!r}  ddof = {result['ddof']} ({kind})"
-    return f"{stat} {result['column']} = {result['value']!r}  (exactly {result['exact']}){extra}"
+    return f"{stat} {_printable(result['column'])} = {_exactly(result['value'], result['exact'])}{extra}"
+
+
+def _printable(text: str) -> str:
+    """Text for a terminal: names and files' contents may hold anything, so only printable characters pass."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _exactly(value: float, exact: str) -> str:
+    """A whole number as it is; else the nearest binary64 and the fraction."""
+    whole = exact.removesuffix("/1")
+    return whole if whole != exact else f"{value!r}  (exactly {exact})"
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:
@@ -455,13 +539,41 @@ def _interrupt(number: int, frame: Any) -> NoReturn:
 
 def _fail(error: PybfvError) -> int:
     text = " ".join(str(error).split()) or type(error).__name__
-    click.echo(f"pybfv: {text.encode('utf-8', 'replace').decode()}", err=True)
+    text = text if len(text) <= 1000 else text[:700] + " ... " + text[-295:]
+    _note(text.encode("utf-8", "replace").decode())
     return error.exit_code
+
+
+class _Closed:
+    """Stands for a standard output that was closed before we began: writing to it fails as on a full disk."""
+
+    def __init__(self) -> None:
+        self.buffer = self
+
+    def write(self, data: Any) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+
+def _open_streams() -> None:
+    """Gives closed standard streams a stand-in, so that their absence shows where they are used."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = _Closed()  # type: ignore[assignment]
 
 
 def main(args: list[str] | None = None) -> int:
     """Runs the command line and returns the exit code; no traceback reaches a user."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    _open_streams()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # keys and data never go into a core dump
     try:
         # not cli.main: it would turn a broken pipe into exit 1
         with cli.make_context("pybfv", list(sys.argv[1:] if args is None else args)) as context:
@@ -473,28 +585,51 @@ def main(args: list[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
         return 2
+    except click.NoSuchOption as e:
+        known = [o for p in e.ctx.command.params for o in p.opts if o.startswith("--")] if e.ctx else []
+        return _fail(UsageError(f"unknown option {e.option_name}; known are {', '.join(known)}, --help"))
     except click.ClickException as e:
         where = f" (see: {e.ctx.command_path} --help)" if isinstance(e, click.UsageError) and e.ctx else ""
         return _fail(UsageError(f"{e.format_message()}{where}"))
     except click.exceptions.Exit as e:
         return e.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("pybfv: interrupted", err=True)
-        return 130
+        return _interrupted()
     except BrokenPipeError:
-        # The reader went away: be quiet, at interpreter shutdown too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
         return 141
-    except FileNotFoundError as e:
-        return _fail(MissingInputError(f"{e.filename}: no such file; check the name"))
+    except OSError as e:
+        if e.filename is None:  # no file that somebody named: standard output
+            _discard_stdout()
+            return _fail(OutputError(f"standard output can't be written: {e.strerror or e}"))
+        return _fail(MissingInputError(f"{e.filename} can't be used: {e.strerror}; check the name"))
     except MemoryError:
         return _fail(PybfvError("out of memory; use fewer columns, a smaller set or another machine"))
-    except Exception as e:  # a defect: still one line, and a way to see more
-        if os.environ.get("PYBFV_DEBUG"):
-            raise
-        return _fail(
-            PybfvError(f"internal error, {type(e).__name__}: {e}; set PYBFV_DEBUG=1 for details and report it")
-        )
+    except RuntimeError as e:
+        if isinstance(e.__cause__, KeyboardInterrupt):  # caught while a module was being imported
+            return _interrupted()
+        return _defect(e)
+    except Exception as e:
+        return _defect(e)
+
+
+def _interrupted() -> int:
+    _note("interrupted")
+    return 130
+
+
+def _defect(error: Exception) -> int:
+    """Still one line, and a way to see more."""
+    if os.environ.get("PYBFV_DEBUG"):
+        raise error
+    kind = f"internal error, {type(error).__name__}: {error}"
+    return _fail(PybfvError(f"{kind}; set PYBFV_DEBUG=1 for details and report it"))
+
+
+def _discard_stdout() -> None:
+    """Lets interpreter shutdown flush what is left to nowhere, quietly."""
+    if not isinstance(sys.stdout, _Closed):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def entry() -> NoReturn:

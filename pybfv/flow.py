@@ -12,54 +12,40 @@ Every function raises an error of pybfv.errors rather than return a doubtful num
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, BinaryIO
 
-from pybfv import native
 from pybfv.client import csvio
 from pybfv.client.csvio import CsvOptions
-from pybfv.client.csvsource import Source, source_name
+from pybfv.client.csvsource import Source
 from pybfv.client.decrypt import decrypt as decrypt_result
 from pybfv.client.encrypt import check_key
 from pybfv.client.encrypt import encrypt as encrypt_stream
 from pybfv.client.keys import keygen as draw_keys
-from pybfv.client.plan import Job, make_study
+from pybfv.client.plan import make_study
+from pybfv.client.propose import propose
 from pybfv.errors import (
-    BackendUnavailableError,
-    DataError,
     InternalError,
     MissingInputError,
     OutputError,
-    PlanError,
     UsageError,
 )
 from pybfv.io.atomic import atomic_output
-from pybfv.io.key import PublicKey, SecretKey, write_public, write_secret
+from pybfv.io.key import PublicKey, write_public
 from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.result import Result, read_result, write_result
+from pybfv.io.secret_key import SecretKey, write_secret
 from pybfv.io.study import read_study
 from pybfv.server.accumulate import accumulate, merge
-from pybfv.server.backend import Backend
-from pybfv.server.finish import COMBINED, finish
+from pybfv.server.engine import CPU, Engine
+from pybfv.server.finish import COMBINED, finish, require_key
 from pybfv.study import Study
-from pybfv.workload import (
-    ColumnBounds,
-    decimal_text,
-    discover,
-    parse_bounds,
-    parse_specs,
-    show_name,
-)
+from pybfv.workload import discover
 
-BACKENDS = ("cpu",)
-PLANNED_BACKENDS = ("sim", "upmem", "auto")
-"""Names that later versions will know."""
 Progress = Callable[[int], None]
 
 
@@ -78,10 +64,10 @@ class Planned:
 
 
 def plan(
-    source: Source,
-    statistics: Sequence[str],
+    source: Source | Sequence[Source],
+    statistics: Sequence[str] | str,
     *,
-    bounds: Sequence[str] = (),
+    bounds: Sequence[str] | str = (),
     max_rows: int | None = None,
     max_contributions: int | None = None,
     reveal: str = "totals",
@@ -91,93 +77,28 @@ def plan(
     insecure: bool = False,
     options: CsvOptions | None = None,
 ) -> Planned:
-    """Plans a study for a CSV: reads it for bounds and rows unless they are given.
+    """Plans a study for one or more CSV files: reads them for bounds and rows unless those are given.
 
     ``bounds``: texts COL=LO:HI; the number of decimals of LO and HI is the column's scale. A file with a
     header only serves when every column has bounds and ``max_rows`` is given.
     """
-    options = options or CsvOptions()
-    where = source_name(source)
-    declared = _declared(bounds, options)
-    names = csvio.read_header(source, options)
-    for name in declared:
-        if name not in names:
-            raise UsageError(f"--bounds {show_name(name)}: no such column; the columns are {', '.join(names)}")
-    starred = any("*" in re.sub(r'"[^"]*"', "", text) for text in statistics)
-    numeric: list[str] = names
-    if starred:
-        table = csvio.scan(source, options, None, "drop")
-        numeric = [n for n in names if n in declared or table.columns[n].numeric]
-    workloads = parse_specs(statistics, names, numeric)
-    used = sorted({c.name for w in workloads for c in w.columns()} - {""})
-    facts = csvio.scan(source, options, used, missing)
-    lacking = [name for name in used if name not in declared]
-    if facts.rows == 0 and (lacking or max_rows is None):
-        need = [f"--bounds {show_name(name)}=LO:HI" for name in lacking] + ["--max-rows N"] * (max_rows is None)
-        raise DataError(f"{where} has no complete rows to plan from; give data, or {' and '.join(need)}")
-    base = {name: declared[name] if name in declared else _observed(facts, name) for name in used}
-    if facts.rows:
-        for name in used:
-            _check_observed(where, facts, name, base[name])
-    notes, publishes = [], None
-    if lacking:
-        shown = ", ".join(f"{show_name(name)}={base[name].text}" for name in lacking)
-        publishes = f"the study publishes the exact range of {where}: {shown} (give --bounds to publish your own)"
-    unused = [show_name(name) for name in declared if name not in used]
-    if unused:
-        notes.append(f"no statistic uses {', '.join(unused)}: these --bounds have no effect")
-    if facts.dropped:
-        notes.append(f"{facts.dropped} of {facts.rows + facts.dropped} rows have missing values and are left out")
-    rows = max_rows if max_rows is not None else facts.rows
-    if rows < facts.rows:
-        raise PlanError(f"--max-rows is {rows}, but {where} has {facts.rows} rows; give a larger one")
-    job = Job(
-        tuple(workloads),
-        base,
-        rows,
-        rows if max_contributions is None else max_contributions,
-        reveal,
-        missing,
+    found = propose(
+        _several(source),
+        [statistics] if isinstance(statistics, str) else list(statistics),
+        bounds=[bounds] if isinstance(bounds, str) else list(bounds),
+        max_rows=max_rows,
+        max_contributions=max_contributions,
+        reveal=reveal,
+        missing=missing,
+        options=options or CsvOptions(),
     )
-    return Planned(make_study(job, set_name, tuple(plain_moduli), insecure=insecure), notes, publishes)
+    return Planned(
+        make_study(found.job, set_name, tuple(plain_moduli), insecure=insecure), found.notes, found.publishes
+    )
 
 
-def _declared(texts: Sequence[str], options: CsvOptions) -> dict[str, ColumnBounds]:
-    found: dict[str, ColumnBounds] = {}
-    for text in texts:
-        name, lo, hi = parse_bounds(text)
-        if name in found:
-            raise UsageError(f"--bounds {show_name(name)} is given twice; give it once")
-        try:
-            ends = [csvio.parse_number(end, options) for end in (lo, hi)]
-        except ValueError:
-            ends = []
-        if len(ends) != 2 or None in ends:
-            raise UsageError(f"--bounds {text!r}: LO and HI must be numbers, as in pay=0.00:250.00")
-        scale = max(0, *(decimals for _, decimals in ends))
-        low, high = (Fraction(m) / Fraction(10) ** d for m, d in ends)
-        found[name] = ColumnBounds(low, high, scale)
-    return found
-
-
-def _observed(facts: csvio.TableFacts, name: str) -> ColumnBounds:
-    column = facts.columns[name]
-    return ColumnBounds(column.min, column.max, column.decimals)
-
-
-def _check_observed(where: str, facts: csvio.TableFacts, name: str, bounds: ColumnBounds) -> None:
-    """Refuses a plan whose own data it would not take."""
-    column = facts.columns[name]
-    if column.min < bounds.lo or column.max > bounds.hi:
-        have = ":".join(decimal_text(int(x * 10**column.decimals), column.decimals) for x in (column.min, column.max))
-        raise DataError(
-            f"{where}: column {show_name(name)} ranges over {have}, outside its --bounds {bounds.text}; widen them"
-        )
-    if column.decimals > bounds.scale:
-        raise DataError(
-            f"{where}: column {show_name(name)} has values with {column.decimals} decimals, its --bounds have "
-            f"{bounds.scale}; write the bounds with {column.decimals} decimals"
-        )
+def _several(source: Source | Sequence[Source]) -> list[Source]:
+    return list(source) if isinstance(source, list | tuple) else [source]  # type: ignore[list-item]
 
 
 def load_study(path: str) -> Study:
@@ -211,15 +132,18 @@ def write_keys(secret: SecretKey, public: PublicKey, folder: str) -> tuple[str, 
 
 
 @contextmanager
-def _whole_output(path: str, force: bool) -> Iterator[BinaryIO]:
+def _whole_output(path: str, force: bool, inputs: Sequence[Any] = ()) -> Iterator[BinaryIO]:
     """atomic_output, and for "-" too nothing is written before everything has succeeded."""
     if path != "-":
-        with atomic_output(path, force=force) as stream:
+        with atomic_output(path, force=force, inputs=inputs) as stream:
             yield stream
         return
     with tempfile.TemporaryFile() as spool:
-        yield spool
-        spool.seek(0)
+        try:
+            yield spool
+            spool.seek(0)
+        except OSError as e:
+            raise OutputError(f"no room for a temporary copy of the output ({e.strerror}); see TMPDIR") from None
         with atomic_output(path) as stream:
             shutil.copyfileobj(spool, stream, 1 << 20)
 
@@ -236,17 +160,8 @@ def encrypt(
 ) -> tuple[int, int]:
     """Encrypts a CSV into a contribution file; returns (rows, dropped rows)."""
     check_key(study, key)
-    with _whole_output(output, force) as stream:
+    with _whole_output(output, force, [source]) as stream:
         return encrypt_stream(study, source, options or CsvOptions(), key, stream, progress)
-
-
-def open_backend(name: str, study: Study, threads: int = 0, kernels: str = "ntt") -> Backend:
-    """Opens a backend for a study; never another one than asked for."""
-    if name in PLANNED_BACKENDS:
-        raise BackendUnavailableError(f"backend {name} is not in this version of pybfv; take --backend cpu")
-    if name not in BACKENDS:
-        raise UsageError(f"unknown backend {name!r}; known are {', '.join(BACKENDS)}")
-    return native.Backend(name, study.ps.n, study.ps.primes, threads=threads, kernels=kernels)
 
 
 def expand(inputs: Sequence[str], extension: str) -> list[str]:
@@ -270,18 +185,10 @@ def expand(inputs: Sequence[str], extension: str) -> list[str]:
     return found
 
 
-def compute_partial(
-    inputs: Sequence[str], *, backend: str = "cpu", threads: int = 0, progress: Progress = _quiet
-) -> tuple[Partial, dict[str, Any]]:
-    """Accumulates contributions; also what the backend says of itself."""
-    sources = expand(inputs, ".bfvc")
-    return accumulate(sources, lambda study: open_backend(backend, study, threads), progress)
-
-
 def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]) -> Result:
     """Finishes a partial on the CPU: factor, and under totals re-randomising and blinding."""
     study = Study(partial.study)
-    backend = open_backend("cpu", study, 1)
+    backend = Engine(threads=1).open(study)
     try:
         return finish(partial, study, key, backend, info)
     finally:
@@ -293,14 +200,16 @@ def compute(
     output: str,
     *,
     key: PublicKey | None = None,
-    backend: str = "cpu",
-    threads: int = 0,
+    engine: Engine = CPU,
     force: bool = False,
     progress: Progress = _quiet,
 ) -> Result:
     """Contributions to a result file."""
-    with _whole_output(output, force) as stream:
-        partial, info = compute_partial(inputs, backend=backend, threads=threads, progress=progress)
+    sources = expand(inputs, ".bfvc")
+    with _whole_output(output, force, sources) as stream:
+        partial, info = accumulate(
+            sources, engine.open, progress, lambda study, key_id: require_key(study, key_id, key)
+        )
         result = finish_partial(partial, key, info)
         write_result(stream, result)
     return result
@@ -310,14 +219,14 @@ def compute_to_partial(
     inputs: Sequence[str],
     output: str,
     *,
-    backend: str = "cpu",
-    threads: int = 0,
+    engine: Engine = CPU,
     force: bool = False,
     progress: Progress = _quiet,
 ) -> Partial:
     """Contributions to a partial file."""
-    with _whole_output(output, force) as stream:
-        partial, _ = compute_partial(inputs, backend=backend, threads=threads, progress=progress)
+    sources = expand(inputs, ".bfvc")
+    with _whole_output(output, force, sources) as stream:
+        partial, _ = accumulate(sources, engine.open, progress)
         write_partial(stream, partial)
     return partial
 
@@ -325,8 +234,8 @@ def compute_to_partial(
 def combine(inputs: Sequence[str], output: str, *, key: PublicKey | None = None, force: bool = False) -> Result:
     """Partials to a result file."""
     sources = expand(inputs, ".bfvp")
-    with _whole_output(output, force) as stream:
-        partial = merge(sources, read_partial, lambda study: open_backend("cpu", study, 1))
+    with _whole_output(output, force, sources) as stream:
+        partial = merge(sources, read_partial, Engine(threads=1).open)
         result = finish_partial(partial, key, COMBINED)
         write_result(stream, result)
     return result
@@ -338,19 +247,18 @@ def decrypt(source: str | Result, key: SecretKey, ddof: int = 1) -> dict[str, An
     return decrypt_result(result, key, ddof)
 
 
-def oracle(study: Study, source: Source, options: CsvOptions, ddof: int) -> list[dict[str, Any]]:
+def oracle(study: Study, sources: Sequence[Source], options: CsvOptions, ddof: int) -> list[dict[str, Any]]:
     """Every statistic recomputed in plaintext, from the rows, by each workload's definition."""
     names = sorted({c.name for c in study.columns[1:]})
-    rows = list(csvio.records(source, options, names, study.missing))
+    rows = [row for source in sources for row in csvio.records(source, options, names, study.missing)]
     return [w.plain(rows, ddof) for w in study.workloads]
 
 
 def run(
-    source: Source,
-    statistics: Sequence[str],
+    source: Source | Sequence[Source],
+    statistics: Sequence[str] | str,
     *,
-    backend: str = "cpu",
-    threads: int = 0,
+    engine: Engine = CPU,
     ddof: int = 1,
     verify: bool = False,
     options: CsvOptions | None = None,
@@ -360,26 +268,41 @@ def run(
 ) -> dict[str, Any]:
     """All steps in a temporary folder with throw-away keys; ``planning``: as for plan.
 
-    With ``verify`` every statistic is recomputed in plaintext; InternalError on any difference.
+    Several files are several contributions. With ``verify`` every statistic is recomputed in plaintext;
+    InternalError on any difference.
     """
     options = options or CsvOptions()
+    sources = _several(source)
     if planning.get("max_contributions") is None:
-        planning["max_contributions"] = 1
-    planned = plan(source, statistics, options=options, **planning)
+        planning["max_contributions"] = len(sources)
+    planned = plan(sources, statistics, options=options, **planning)
     for note in planned.notes:
         told(note)
     study = planned.study
     with tempfile.TemporaryDirectory(prefix="pybfv-") as folder:
         secret, public = keygen(study)
-        contribution, output = os.path.join(folder, "data.bfvc"), os.path.join(folder, "result.bfvr")
-        encrypt(study, source, public, contribution, options=options, progress=progress)
-        compute([contribution], output, key=public, backend=backend, threads=threads)
-        document = decrypt(output, secret, ddof)
+        done = 0
+        for number, table in enumerate(sources):
+            contribution = os.path.join(folder, f"{number:06}.bfvc")
+            rows, _ = encrypt(
+                study, table, public, contribution, options=options, progress=lambda n, done=done: progress(done + n)
+            )
+            done += rows
+        document = decrypt(compute([folder], os.path.join(folder, "r"), key=public, engine=engine), secret, ddof)
+        secret.wipe()
     if verify:
-        if document["results"] != oracle(study, source, options, ddof):
-            raise InternalError("verification failed: encrypted and plaintext differ; report this as a defect")
+        _verify(study, document["results"], oracle(study, sources, options, ddof))
         document["verified"] = True
     return document
+
+
+def _verify(study: Study, results: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    for workload, found, plain in zip(study.workloads, results, expected, strict=True):
+        if found != plain:
+            raise InternalError(
+                f"verification failed for {workload.label}: from ciphertexts {found.get('exact', found)}, in "
+                f"plaintext {plain.get('exact', plain)}; report it to who wrote workloads/{workload.name}.py"
+            )
 
 
 def workload_help() -> list[tuple[str, str]]:
@@ -388,6 +311,7 @@ def workload_help() -> list[tuple[str, str]]:
 
 
 __all__ = [
+    "Engine",
     "Planned",
     "combine",
     "compute",

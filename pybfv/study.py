@@ -29,9 +29,14 @@ CHECK_BITS = 20
 """Where bits are free, the static noise bound stays below 2^-CHECK_BITS q/(2t)."""
 FLOOD_BITS_MAX = 64
 """More flooding than this many bits above the noise hides nothing more."""
+FLOOD_BITS_MIN = -6
+"""Under totals there is always a flooding of 2^FLOOD_BITS_MIN of the noise bound, which costs 1/64 of it:
+without any, the noise mod t of a product of sparse message polynomials tells them apart (docs/noise.md)."""
 MAX_ROWS = 10**12
 MAX_CIPHERTEXTS = 10**7
 """Limits of the planner's arithmetic: rows of a study, ciphertexts per column in one sum."""
+MAX_RESULTS = 20_000
+"""Sums and products of a study."""
 MAX_DIGITS = 500
 """Digits and decimals of a bound: more than any parameter set could hold."""
 MAX_MODULI = 8
@@ -43,7 +48,7 @@ class Noise:
     """Static noise bounds of the finished results for one plaintext modulus t.
 
     ``bounds[depth]`` bounds |phase - q m / t| of a result of that depth without flooding;
-    ``flood[depth]`` is F: finish adds a uniform integer in [-2^F, 2^F) (None: no flooding).
+    ``flood[depth]`` is F: under totals finish adds a uniform integer in [-2^F, 2^F) (None: slots).
     """
 
     q: int
@@ -61,7 +66,7 @@ class Noise:
         return Fraction(self.t * self.total(depth), self.q)
 
     def hidden_bits(self, depth: int) -> int:
-        """By how many bits the flooding exceeds the noise that it hides."""
+        """By how many bits the flooding exceeds the bound of the noise that it hides (at least -6)."""
         extra = self.flood[depth]
         return 0 if extra is None else extra - self.bounds[depth].bit_length()
 
@@ -86,8 +91,9 @@ def growth_of(
     """Per total the exact interval it stays in for up to ``rows`` rows, and a statistic that needs it."""
     found: dict[Key, tuple[Interval, str]] = {(ONES,): (Interval(0, rows), "count")}
     for w in workloads:
+        label = w.label
         for key, interval in w.growth(bounds, rows).items():
-            found.setdefault(key, (interval, w.canonical))
+            found.setdefault(key, (interval, label))
     return found
 
 
@@ -103,6 +109,7 @@ def noise_of(
     u = shape.ciphertexts
     fail_bits = FAIL_BITS + 1 + (reads - 1).bit_length()
     bounds: dict[int, int] = {}
+    flood: dict[int, int | None] = {}
     for d in range(depth + 1):
         if d == 0:
             b = noise.sum_bound(ps.n, "public", u, fail_bits)
@@ -112,18 +119,14 @@ def noise_of(
             b += noise.zero_bound(ps.n, 2 + d, fail_bits)
             if packing == "coefficients":
                 b += 1  # the mask's own encoding rounds once
-        if 2 * t * b >= ps.q:
-            return None
         bounds[d] = b
-    flood: dict[int, int | None] = {}
-    for d, b in bounds.items():
         flood[d] = None
         if reveal == "totals":
             room = ps.q // (2 * t << CHECK_BITS) - b
-            bits = min(room.bit_length() - 1, b.bit_length() + FLOOD_BITS_MAX) if room > 0 else 0
-            if bits > b.bit_length():
-                flood[d] = bits
-    return Noise(ps.q, t, bounds, flood)
+            least, most = b.bit_length() + FLOOD_BITS_MIN, b.bit_length() + FLOOD_BITS_MAX
+            flood[d] = max(0, least, min(room.bit_length() - 1, most) if room > 0 else 0)
+    found = Noise(ps.q, t, bounds, flood)
+    return found if all(2 * t * found.total(d) < ps.q for d in bounds) else None
 
 
 def reads_of(n: int, results: int, moduli: int, packing: str, reveal: str) -> int:
@@ -183,6 +186,9 @@ class Study:
             key=lambda c: (c != ONES, c),
         )
         self.columns: tuple[Column, ...] = tuple(columns)
+        self._place = {c: i for i, c in enumerate(columns)}
+        if len(self.recorder.sums) + len(self.recorder.products) > MAX_RESULTS:
+            raise PlanError(f"a study has at most {MAX_RESULTS} sums and products; ask for fewer statistics")
         self.bounds: dict[Column, ColumnBounds] = {
             c: base[c.name] if c.power == 1 else base[c.name].power(c.power) for c in columns if c != ONES
         }
@@ -257,16 +263,14 @@ class Study:
 
     def index(self, column: Column, modulus: int) -> int:
         """Place of a column's ciphertext for a modulus inside a block."""
-        return self.columns.index(column) * len(self.moduli) + modulus
+        return self._place[column] * len(self.moduli) + modulus
 
     def names(self) -> list[tuple[str, Key, int, int]]:
         """Accumulators in file order: (name, total, modulus index, parts)."""
         found: list[tuple[str, Key, int, int]] = []
         for r in range(len(self.moduli)):
-            found += [(f"sum.{self.columns.index(c)}.{r}", (c,), r, 2) for c in self.sums]
-            for a, b in self.products:
-                i, j = self.columns.index(a), self.columns.index(b)
-                found.append((f"product.{i}.{j}.{r}", (a, b), r, 3))
+            found += [(f"sum.{self._place[c]}.{r}", (c,), r, 2) for c in self.sums]
+            found += [(f"product.{self._place[a]}.{self._place[b]}.{r}", (a, b), r, 3) for a, b in self.products]
         return found
 
     def check_limits(self, rows: int, contributions: int, ciphertexts: int, origin: str) -> None:
@@ -278,7 +282,8 @@ class Study:
         ):
             if have > most:
                 raise DataError(
-                    f"{origin}: {have} {what}, but the study is planned for {most}; plan it with a larger {option}"
+                    f"{origin}: that makes {have} {what}, but the study is planned for {most}; give fewer, or plan a "
+                    f"new study (with new keys and contributions) with a larger {option}"
                 )
 
 

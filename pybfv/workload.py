@@ -299,10 +299,19 @@ class SpecContext:
     def column(self, name: str, reader: SpecReader, power: int = 1) -> Column:
         """The column of that name. UsageError when unknown, DataError when the table has two."""
         if name not in self.known:
-            raise reader.fail(f"unknown column {show_name(name)}; the columns are {show_names(self.known)}")
+            raise reader.fail(
+                f"unknown column {show_name(name)}; the columns are {show_names(self.known)}{self._hint(name)}"
+            )
         if self.known.count(name) > 1:
             raise DataError(f"column {show_name(name)} appears more than once in the header: rename one")
         return Column(name, power)
+
+    def _hint(self, name: str) -> str:
+        """What a shell or a delimiter may have done to a name."""
+        if len(self.known) == 1 and any(mark in self.known[0] for mark in ";\t|"):
+            return "; is that one column? see --delimiter"
+        quoted = [n for n in self.known if quote_name(n) != n and n.split()[:1] == [name]]
+        return f"; write it in both kinds of quotes, as in 'mean:{quote_name(quoted[0])}'" if quoted else ""
 
     def columns(self, reader: SpecReader) -> list[Column]:
         """COL[,COL...] up to the end; `*` stands for every numeric column."""
@@ -488,11 +497,30 @@ class Workload(ABC):
         """Exact range of each wire total over 0..rows rows. Key: (column,) or a sorted pair."""
         ops, zero = Recorder([self]), Interval(0, 0)
         one: dict[Key, Interval] = {(ONES,): Interval(1, 1)}  # the range of one row's share
-        one |= {(column,): bounds[column].wire for column in ops.sums[1:]}
+        wires = {column: bounds[column].wire for column in ops.sums[1:]}
+        one |= {(column,): wire for column, wire in wires.items()}
         for a, b in ops.products:
-            wire_a, wire_b = bounds[a].wire, bounds[b].wire
+            wire_a, wire_b = wires[a], wires[b]
             one[(a, b)] = wire_a.square() if a == b else wire_a * wire_b
         return {key: share.hull(zero).scale(rows) for key, share in one.items()}
+
+
+@dataclass(frozen=True)
+class ColumnWorkload(Workload):
+    """A statistic of one column: NAME:COL[,COL...] makes one instance for each column."""
+
+    column: Column
+
+    @classmethod
+    def parse(cls, reader: SpecReader, context: SpecContext) -> Sequence[Workload]:
+        return [cls(column) for column in context.columns(reader)]
+
+    @property
+    def canonical(self) -> str:
+        return f"{self.name}:{self.column}"
+
+    def columns(self) -> tuple[Column, ...]:
+        return (self.column,)
 
 
 def cell(row: Mapping[Column, Fraction], column: Column) -> Fraction:
@@ -517,7 +545,9 @@ def discover(package: str = WORKLOADS_PACKAGE) -> dict[str, type[Workload]]:
         try:
             module = importlib.import_module(f"{package}.{module_name}")
         except Exception as error:
-            raise InternalError(f"{where} can't be imported: {type(error).__name__}: {error}") from error
+            raise InternalError(
+                f"{where} can't be imported: {type(error).__name__}: {error}; mend or remove it"
+            ) from error
         classes = [
             cls
             for cls in vars(module).values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,11 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, print_b
 settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
+NOTE = re.compile(
+    r"pybfv: (warning: |planned: |\* means the numeric columns |no statistic uses |this study (uses|reveals) "
+    r"|the study publishes |\d+ of \d+ rows have missing values )"
+)
+"""What stderr may say beside a refusal."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,18 +49,34 @@ class Command:
         return done.stdout.decode()
 
     def refused(self, code: int, *args: object, **kwargs) -> str:
-        """Exit ``code``, one line on stderr beside notes, nothing on stdout, no new files; the line."""
-        before = {p: p.stat().st_mtime_ns for p in self.folder.rglob("*")}
+        """Exit ``code``, nothing on stdout, no file new, gone or changed, one line that says why; the line.
+
+        Notes and warnings may come before it; they say so, and it does not.
+        """
+        before = self._files()
         done = self(*args, **kwargs)
         error = done.stderr.decode()
         assert done.returncode == code, (done.returncode, error)
         assert done.stdout == b""
         assert "Traceback" not in error
-        assert {p for p in self.folder.rglob("*") if p not in before} == set()
+        assert self._files() == before
         lines = error.splitlines()
         assert lines, "a refusal says why"
         assert all(line.startswith("pybfv: ") for line in lines), error
-        return lines[-1]
+        refusals = [line for line in lines if not NOTE.match(line)]
+        assert refusals == lines[-1:], error
+        return refusals[0]
+
+    def _files(self) -> dict[Path, tuple[object, ...]]:
+        """Every path's mode; of a file the time of its last change and its contents too.
+
+        A folder's time is left out: an output that was begun and taken back changes it.
+        """
+        found: dict[Path, tuple[object, ...]] = {}
+        for path in self.folder.rglob("*"):
+            facts = path.lstat()
+            found[path] = (facts.st_mode, facts.st_mtime_ns, path.read_bytes()) if path.is_file() else (facts.st_mode,)
+        return found
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""For the tests of files: the golden files' contents, and a second reader and writer of the container."""
+"""For the tests of files: the sample files' contents, and a second reader and writer of the container."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pybfv import native
 from pybfv.io import ContributionWriter
 
 ROOT = Path(__file__).resolve().parent.parent
-GOLDEN = ROOT / "tests" / "vectors" / "golden"
+SAMPLES = ROOT / "tests" / "vectors" / "samples"
 
 
 def _load_maker():
-    spec = importlib.util.spec_from_file_location("make_golden", GOLDEN / "make_golden.py")
+    spec = importlib.util.spec_from_file_location("make_samples", SAMPLES / "make_samples.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-golden = _load_maker()
+samples = _load_maker()
 
 
 def slow_crc32c(data: bytes) -> int:
@@ -71,15 +71,15 @@ def put_together(kind: int, records: list[tuple[bytes, bytes]], version: int = 1
 
 
 def write_contribution(stream, mode: str, rows: int, per_block: int = 3) -> list[tuple[np.ndarray, ...]]:
-    writer = ContributionWriter(stream, golden.study(), "a" * 32, "b" * 32, mode, golden.N, golden.PRIMES, per_block)
+    writer = ContributionWriter(stream, samples.study(), "a" * 32, "b" * 32, mode, samples.N, samples.PRIMES, per_block)
     blocks = []
-    for k in range(-(-rows // golden.N)):
+    for k in range(-(-rows // samples.N)):
         if mode == "public":
-            blocks.append((golden.residues(per_block, 2, salt=100 + k),))
+            blocks.append((samples.residues(per_block, 2, salt=100 + k),))
             writer.block(*blocks[-1])
         else:
             seeds = np.arange(32 * per_block, dtype=np.uint8).reshape(per_block, 32) + np.uint8(k)
-            blocks.append((seeds, golden.residues(per_block, salt=200 + k)))
+            blocks.append((seeds, samples.residues(per_block, salt=200 + k)))
             writer.symmetric_block(*blocks[-1])
     writer.close(rows, 5)
     return blocks

@@ -17,21 +17,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from io_tools import GOLDEN, golden, put_together, take_apart, write_contribution
+from io_tools import SAMPLES, put_together, samples, take_apart, write_contribution
 
 from pybfv.errors import DataError, KeyRefusedError, MissingInputError, PybfvError
 from pybfv.io import (
     ContributionReader,
-    KeyPermissionWarning,
     canonical_bytes,
     describe,
-    read_key,
     read_partial,
     read_public,
     read_result,
-    read_secret,
     read_study,
 )
+from pybfv.io.secret_key import KeyPermissionWarning, read_key, read_secret
 
 FILES = [
     "study.json",
@@ -103,11 +101,11 @@ def refused(read: Callable, reader: Callable, data: bytes, *errors: type[PybfvEr
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_bit(name, piped):
-    data = bytearray((GOLDEN / name).read_bytes())
+    data = bytearray((SAMPLES / name).read_bytes())
     read = reader_of(name)
     piped(read, bytes(data))
     if name == "study.json":  # a study has no checksum: what is still a study is another study
-        known = read_study(GOLDEN / name).hash
+        known = read_study(SAMPLES / name).hash
     for at in range(len(data)):
         for bit in range(8):
             data[at] ^= 1 << bit
@@ -123,7 +121,7 @@ def test_every_bit(name, piped):
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_truncation(name, piped, filed):
-    data = (GOLDEN / name).read_bytes()
+    data = (SAMPLES / name).read_bytes()
     for size in range(len(data)):
         for read in (piped, filed):
             refused(read, reader_of(name), data[:size])
@@ -131,7 +129,7 @@ def test_every_truncation(name, piped, filed):
 
 @pytest.mark.parametrize("name", [n for n in BINARY if n != "secret.key"])
 def test_describe_refuses_truncated_and_lengthened_files(name, piped, filed):
-    data = (GOLDEN / name).read_bytes()
+    data = (SAMPLES / name).read_bytes()
     for size in range(len(data)):
         refused(filed, describe, data[:size])
         if size % 7 == 0:
@@ -143,15 +141,15 @@ def test_describe_refuses_truncated_and_lengthened_files(name, piped, filed):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_trailing_bytes_and_concatenation(name, piped, filed):
-    data = (GOLDEN / name).read_bytes()
+    data = (SAMPLES / name).read_bytes()
     for more in (b"\0", b"\n", data, data[-48:]):
         for read in (piped, filed):
             assert "after its end" in refused(read, reader_of(name), data + more)
 
 
 def test_records_that_were_moved(piped):
-    kind, records = take_apart((GOLDEN / "public.bfvc").read_bytes())
-    data = (GOLDEN / "public.bfvc").read_bytes()
+    kind, records = take_apart((SAMPLES / "public.bfvc").read_bytes())
+    data = (SAMPLES / "public.bfvc").read_bytes()
     size = 16 + len(records[2][1])
     first = 16 + sum(16 + len(payload) for _, payload in records[:2])
     one, two = data[first : first + size], data[first + size : first + 2 * size]
@@ -166,7 +164,7 @@ def test_records_that_were_moved(piped):
 
 
 def test_a_reader_does_not_go_on_after_damage(tmp_path):
-    data = bytearray((GOLDEN / "public.bfvc").read_bytes())
+    data = bytearray((SAMPLES / "public.bfvc").read_bytes())
     size = 16 + len(take_apart(bytes(data))[1][2][1])
     data[-48 - size - 20] ^= 1  # inside the first of two blocks
     (tmp_path / "x").write_bytes(data)
@@ -187,7 +185,7 @@ def end(records: int, rows: int = 0, dropped: int = 0, blocks: int = 0) -> tuple
 
 @pytest.mark.parametrize("name", BINARY)
 def test_counts_at_the_end(name, piped, filed):
-    kind, records = take_apart((GOLDEN / name).read_bytes())
+    kind, records = take_apart((SAMPLES / name).read_bytes())
     true = struct.unpack("<QQQQ", records[-1][1])
     for place in range(4):
         for count in COUNTS:
@@ -204,7 +202,7 @@ def test_counts_at_the_end(name, piped, filed):
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("size", [*COUNTS, 1 << 30, 5])
 def test_record_lengths(name, size, piped, filed):
-    data = bytearray((GOLDEN / name).read_bytes())
+    data = bytearray((SAMPLES / name).read_bytes())
     at = 16
     while at < len(data):
         true = struct.unpack_from("<Q", data, at + 4)[0]
@@ -221,7 +219,7 @@ def test_record_lengths(name, size, piped, filed):
 
 @pytest.mark.parametrize(("rows", "blocks"), [(100, 7), (5, 1), (0, 0), (0, 2), (20, 1), (16, 2), (33, 2)])
 def test_rows_and_blocks(rows, blocks, piped, filed):
-    kind, records = take_apart((GOLDEN / "public.bfvc").read_bytes())  # two blocks
+    kind, records = take_apart((SAMPLES / "public.bfvc").read_bytes())  # two blocks
     for middle in (records[:-1], records[:2]):
         data = put_together(kind, [*middle, end(len(middle), rows, 0, blocks)])
         for reader in (read_contribution, describe):
@@ -230,7 +228,7 @@ def test_rows_and_blocks(rows, blocks, piped, filed):
 
 
 def with_header(name: str, **changes) -> bytes:
-    kind, records = take_apart((GOLDEN / name).read_bytes())
+    kind, records = take_apart((SAMPLES / name).read_bytes())
     header = json.loads(records[0][1]) | changes
     header = {key: value for key, value in header.items() if value is not ...}
     return put_together(kind, [(b"HEAD", canonical_bytes(header)), *records[1:]])
@@ -271,7 +269,7 @@ def plausible(name: str, field: str) -> list:
 
 @pytest.mark.parametrize("name", BINARY)
 def test_header_fields(name, piped, filed):
-    header = json.loads(take_apart((GOLDEN / name).read_bytes())[1][0][1])
+    header = json.loads(take_apart((SAMPLES / name).read_bytes())[1][0][1])
     piped(reader_of(name), with_header(name))
     refused(piped, reader_of(name), with_header(name, surplus=1))
     assert "n64" in refused(piped, reader_of(name), with_header(name, set="unheard_of"))
@@ -336,7 +334,7 @@ def test_many_contribution_ids_are_not_allocated(piped, filed):
 
 
 def test_a_contribution_named_twice_in_a_partial(piped):
-    kind, records = take_apart((GOLDEN / "partial.bfvp").read_bytes())
+    kind, records = take_apart((SAMPLES / "partial.bfvp").read_bytes())
     for ids in (records[2][1][:16] * 2, records[2][1][16:] + records[2][1][:16]):
         data = put_together(kind, [*records[:2], (b"CIDS", ids), *records[3:]])
         assert "sorted and distinct" in refused(piped, read_partial, data)
@@ -344,12 +342,12 @@ def test_a_contribution_named_twice_in_a_partial(piped):
 
 @pytest.mark.parametrize("name", [n for n in BINARY if n != "secret.key"])
 def test_residues_and_transparency(name, piped):
-    kind, records = take_apart((GOLDEN / name).read_bytes())
+    kind, records = take_apart((SAMPLES / name).read_bytes())
     at = len(records) - 2
     tag, payload = records[at]
     words = np.frombuffer(payload, dtype="<u4").copy()
     for place in (len(words) - 1, len(words) - 20, len(words) - 32):
-        for value in (golden.PRIMES[1], 0xFFFFFFFF):
+        for value in (samples.PRIMES[1], 0xFFFFFFFF):
             bad = words.copy()
             bad[place] = value
             changed = put_together(kind, [*records[:at], (tag, bad.tobytes()), *records[at + 1 :]])
@@ -362,7 +360,7 @@ def test_residues_and_transparency(name, piped):
 
 
 def test_a_part_may_begin_with_zero(piped):
-    kind, records = take_apart((GOLDEN / "public.bfvc").read_bytes())
+    kind, records = take_apart((SAMPLES / "public.bfvc").read_bytes())
     words = np.frombuffer(records[2][1], dtype="<u4").reshape(2, 2, 2, 16).copy()
     words[:, 1, 0] = 0
     data = put_together(kind, [*records[:2], (b"BLCK", words.tobytes()), *records[3:]])
@@ -370,7 +368,7 @@ def test_a_part_may_begin_with_zero(piped):
 
 
 def test_a_public_key_that_was_altered(piped):
-    kind, records = take_apart((GOLDEN / "public.key").read_bytes())
+    kind, records = take_apart((SAMPLES / "public.key").read_bytes())
     for at in (0, 31, 32, 36, len(records[2][1]) - 4):
         payload = bytearray(records[2][1])
         payload[at] ^= 1
@@ -379,7 +377,7 @@ def test_a_public_key_that_was_altered(piped):
 
 
 def test_a_secret_key_with_other_coefficients(piped):
-    kind, records = take_apart((GOLDEN / "secret.key").read_bytes())
+    kind, records = take_apart((SAMPLES / "secret.key").read_bytes())
     for payload in (b"\xc0\0\0\0", b"\0\0\0\x03", b"\0\0\0", b"\0\0\0\0\0"):
         data = put_together(kind, [records[0], (b"SECR", payload), records[2]])
         refused(piped, read_secret, data)
@@ -387,13 +385,13 @@ def test_a_secret_key_with_other_coefficients(piped):
 
 @pytest.mark.parametrize("name", [n for n in BINARY if n != "secret.key"])
 def test_embedded_studies(name, piped):
-    kind, records = take_apart((GOLDEN / name).read_bytes())
-    other = golden.study().raw.replace(b'"count"', b'"sum:x"')
+    kind, records = take_apart((SAMPLES / name).read_bytes())
+    other = samples.study().raw.replace(b'"count"', b'"sum:x"')
     assert "hash" in refused(piped, reader_of(name), put_together(kind, [records[0], (b"STDY", other), *records[2:]]))
     for raw, words in (
-        (golden.study().raw.replace(b"n16_q53", b"n64_q106"), "names set"),
-        (golden.study().raw.replace(b'"version":1', b'"version":2'), "version 2; this pybfv reads version 1"),
-        (golden.study().raw + b"\n", "canonical"),
+        (samples.study().raw.replace(b"n16_q53", b"n64_q106"), "names set"),
+        (samples.study().raw.replace(b'"version":1', b'"version":2'), "version 2; this pybfv reads version 1"),
+        (samples.study().raw + b"\n", "canonical"),
         (b"[]\n", "not a study"),
         (b"", "is empty"),
     ):
@@ -405,7 +403,7 @@ def test_embedded_studies(name, piped):
 
 def test_records_of_other_names_or_numbers(piped):
     for name in BINARY:
-        kind, records = take_apart((GOLDEN / name).read_bytes())
+        kind, records = take_apart((SAMPLES / name).read_bytes())
         for at in range(len(records)):
             for tag in (b"HEAD", b"STDY", b"END ", b"\0\0\0\0", b"BLCK"):
                 if tag != records[at][0]:
@@ -419,7 +417,7 @@ def test_records_of_other_names_or_numbers(piped):
 @pytest.mark.parametrize("version", [0, 2, 65535])
 def test_versions_are_named(version, piped):
     for name in BINARY:
-        kind, records = take_apart((GOLDEN / name).read_bytes())
+        kind, records = take_apart((SAMPLES / name).read_bytes())
         message = refused(piped, reader_of(name), put_together(kind, records, version))
         assert f"format version {version}; this pybfv reads version 1" in message
 
@@ -433,7 +431,7 @@ def test_kinds_are_named(piped):
         "result.bfvr": "a result",
     }
     for have, label in kinds.items():
-        data = (GOLDEN / have).read_bytes()
+        data = (SAMPLES / have).read_bytes()
         for want, need in kinds.items():
             if have != want:
                 secret_or_key = have == "secret.key" or (have == "public.key" and want == "secret.key")
@@ -441,7 +439,7 @@ def test_kinds_are_named(piped):
                 message = refused(piped, reader_of(want), data, error)
                 assert message.startswith(f"standard input is {label}; this needs ")
                 assert need in message
-    data = put_together(6, take_apart((GOLDEN / "result.bfvr").read_bytes())[1])
+    data = put_together(6, take_apart((SAMPLES / "result.bfvr").read_bytes())[1])
     assert "kind 6" in refused(piped, read_result, data)
 
 
@@ -500,7 +498,7 @@ def test_things_that_are_no_file(name, tmp_path):
 
 
 def test_endless_standard_input(monkeypatch):
-    for head in (b"", (GOLDEN / "public.bfvc").read_bytes()[:900], b"{", b'{"format":"'):
+    for head in (b"", (SAMPLES / "public.bfvc").read_bytes()[:900], b"{", b'{"format":"'):
         for reader in (read_study, read_contribution, read_partial, read_key, describe):
             endless = SimpleNamespace(buffer=Endless(head))
             monkeypatch.setattr(sys, "stdin", endless)
@@ -545,9 +543,9 @@ def test_files_that_change_while_they_are_read(tmp_path):
                 drain(reader, out)
 
 
-def test_golden_secret_key_warns_where_others_may_read_it(tmp_path):
+def test_sample_secret_key_warns_where_others_may_read_it(tmp_path):
     path = tmp_path / "secret.key"
-    path.write_bytes((GOLDEN / "secret.key").read_bytes())
+    path.write_bytes((SAMPLES / "secret.key").read_bytes())
     path.chmod(0o604)
     with pytest.warns(KeyPermissionWarning):
         read_secret(path)

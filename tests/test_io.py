@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from io_tools import GOLDEN, ROOT, golden, slow_crc32c, write_contribution
+from io_tools import ROOT, SAMPLES, samples, slow_crc32c, write_contribution
 
 from pybfv import native
 from pybfv.errors import DataError
@@ -113,16 +113,16 @@ def test_nesting_up_to_the_limit():
 
 
 def test_study_round_trip(tmp_path):
-    doc = golden.study()
+    doc = samples.study()
     with atomic_output(tmp_path / "study.json") as stream:
         write_study(stream, doc)
     again = read_study(tmp_path / "study.json")
     assert again == doc
-    assert again.data == golden.STUDY
+    assert again.data == samples.STUDY
     assert again.raw == doc.raw
     assert len(doc.hash) == 64
     assert hash(again) == hash(doc)
-    assert StudyDoc.from_data(golden.STUDY | {"statistics": []}) != doc
+    assert StudyDoc.from_data(samples.STUDY | {"statistics": []}) != doc
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_documents_that_are_no_study(raw, words):
 
 def test_a_binary_file_is_no_study():
     with pytest.raises(DataError, match=r"partial.bfvp is a partial; this needs a study"):
-        read_study(GOLDEN / "partial.bfvp")
+        read_study(SAMPLES / "partial.bfvp")
 
 
 def test_files_need_a_study_with_a_known_set():
     for data in ({"set": "n3_q5"}, {"set": 5}, {}):
         doc = StudyDoc.from_data({"format": "pybfv-study", "version": 1} | data)
         with pytest.raises(DataError, match="set"):
-            PublicKey(doc, golden.N, golden.PRIMES, golden.SEED, golden.residues(salt=7))
+            PublicKey(doc, samples.N, samples.PRIMES, samples.SEED, samples.residues(salt=7))
 
 
 # ---- contributions
@@ -166,8 +166,8 @@ def test_contribution_round_trip(tmp_path, monkeypatch, mode, rows, piped):
     if piped:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(path.read_bytes())))
     with ContributionReader("-" if piped else path) as reader:
-        assert (reader.study, reader.key_id, reader.contribution_id) == (golden.study(), "a" * 32, "b" * 32)
-        assert (reader.mode, reader.per_block, reader.n, reader.primes) == (mode, 3, golden.N, golden.PRIMES)
+        assert (reader.study, reader.key_id, reader.contribution_id) == (samples.study(), "a" * 32, "b" * 32)
+        assert (reader.mode, reader.per_block, reader.n, reader.primes) == (mode, 3, samples.N, samples.PRIMES)
         assert reader.origin == ("standard input" if piped else str(path))
         assert reader.rows is None
         out = np.empty(reader.block_shape, dtype=np.uint32)
@@ -202,16 +202,16 @@ def test_contribution_through_a_real_pipe(tmp_path):
 
 
 def test_contribution_writer_refuses_what_does_not_fit():
-    def writer(mode="public", n=golden.N, primes=golden.PRIMES, per_block=1, key_id="a" * 32):
-        return ContributionWriter(io.BytesIO(), golden.study(), key_id, "b" * 32, mode, n, primes, per_block)
+    def writer(mode="public", n=samples.N, primes=samples.PRIMES, per_block=1, key_id="a" * 32):
+        return ContributionWriter(io.BytesIO(), samples.study(), key_id, "b" * 32, mode, n, primes, per_block)
 
-    block = golden.residues(1, 2, salt=1)
+    block = samples.residues(1, 2, salt=1)
     for wrong in ({"mode": "none"}, {"n": 32}, {"primes": (97,)}, {"per_block": 0}, {"key_id": "A" * 32}):
         with pytest.raises(DataError):
             writer(**wrong)
     with pytest.raises(DataError, match="beyond the format's limit"):
         writer(per_block=1 << 24)
-    for wrong in (block.astype(np.int64), block[0], golden.residues(2, 2, salt=1)):
+    for wrong in (block.astype(np.int64), block[0], samples.residues(2, 2, salt=1)):
         with pytest.raises(DataError):
             writer().block(wrong)
     with pytest.raises(DataError):
@@ -228,7 +228,7 @@ def test_contribution_writer_refuses_what_does_not_fit():
 
 
 def test_contribution_reader_refuses_other_buffers():
-    with ContributionReader(GOLDEN / "public.bfvc") as reader:
+    with ContributionReader(SAMPLES / "public.bfvc") as reader:
         shape = reader.block_shape
         for out in (
             np.empty(shape, dtype=np.int32),
@@ -261,7 +261,7 @@ def test_reading_takes_no_memory_for_blocks(tmp_path):
 
 
 def test_partial_round_trip(tmp_path):
-    made = golden.partial()
+    made = samples.partial()
     with atomic_output(tmp_path / "x.bfvp") as stream:
         write_partial(stream, made)
     again = read_partial(tmp_path / "x.bfvp")
@@ -273,7 +273,7 @@ def test_partial_round_trip(tmp_path):
 
 
 def test_equal_partials_are_equal_bytes():
-    made = golden.partial()
+    made = samples.partial()
     turned = Partial(
         made.study, made.key_id, made.contribution_ids, np.int64(made.rows), made.dropped, made.ciphertexts,
         {name: np.asfortranarray(x) for name, x in reversed(made.accumulators.items())},
@@ -303,19 +303,19 @@ def changed(made, **changes):
         {"dropped": -1},
         {"key_id": "0"},
         {"accumulators": {}},
-        {"accumulators": {"": golden.residues(2, salt=1)}},
-        {"accumulators": {"a": golden.residues(1, salt=1)}},
-        {"accumulators": {"a": golden.residues(9, salt=1)}},
-        {"accumulators": {"a": golden.residues(2, salt=1).astype(np.int64)}},
-        {"accumulators": {"a": golden.residues(2, salt=1)[:, :1]}},
-        {"accumulators": {"a": golden.residues(2, salt=1) + np.uint32(2**27)}},
-        {"accumulators": {"a": golden.residues(2, salt=1) * np.uint32([1, 0])[:, None, None]}},
+        {"accumulators": {"": samples.residues(2, salt=1)}},
+        {"accumulators": {"a": samples.residues(1, salt=1)}},
+        {"accumulators": {"a": samples.residues(9, salt=1)}},
+        {"accumulators": {"a": samples.residues(2, salt=1).astype(np.int64)}},
+        {"accumulators": {"a": samples.residues(2, salt=1)[:, :1]}},
+        {"accumulators": {"a": samples.residues(2, salt=1) + np.uint32(2**27)}},
+        {"accumulators": {"a": samples.residues(2, salt=1) * np.uint32([1, 0])[:, None, None]}},
     ],
 )
 def test_partials_that_do_not_fit(changes):
-    changed(golden.partial())
+    changed(samples.partial())
     with pytest.raises(DataError):
-        changed(golden.partial(), **changes)
+        changed(samples.partial(), **changes)
 
 
 @pytest.mark.parametrize(("rows", "contributions"), [(23, 2), (1, 1), (64, 3), (5, 5), (100, 7)])
@@ -328,7 +328,7 @@ def test_ciphertext_counts_that_contributions_can_have(rows, contributions):
             for rest in splits(left - first, parts - 1):
                 yield [first, *rest]
 
-    n = golden.N
+    n = samples.N
     if contributions <= 3 or rows == contributions:
         possible = {sum(-(-r // n) for r in split) for split in splits(rows, contributions)}
     else:
@@ -336,14 +336,14 @@ def test_ciphertext_counts_that_contributions_can_have(rows, contributions):
     ids = tuple(f"{k:032x}" for k in range(contributions))
     for u in range(1, rows + 3):
         if u in possible or min(possible) < u < max(possible):
-            assert changed(golden.partial(), rows=rows, contribution_ids=ids, ciphertexts=u).ciphertexts == u
+            assert changed(samples.partial(), rows=rows, contribution_ids=ids, ciphertexts=u).ciphertexts == u
         else:
             with pytest.raises(DataError):
-                changed(golden.partial(), rows=rows, contribution_ids=ids, ciphertexts=u)
+                changed(samples.partial(), rows=rows, contribution_ids=ids, ciphertexts=u)
 
 
 def test_result_round_trip(tmp_path):
-    made = golden.result()
+    made = samples.result()
     with atomic_output(tmp_path / "x.bfvr") as stream:
         write_result(stream, made)
     again = read_result(tmp_path / "x.bfvr")
@@ -364,15 +364,15 @@ def test_result_round_trip(tmp_path):
         {"rows": 0},
         {"contributions": 24},
         {"backend": {"name": "cpu"}},
-        {"backend": golden.result().backend | {"name": None}},
-        {"backend": golden.result().backend | {"threads": "2"}},
-        {"backend": golden.result().backend | {"threads": -1}},
-        {"backend": golden.result().backend | {"extra": 1}},
+        {"backend": samples.result().backend | {"name": None}},
+        {"backend": samples.result().backend | {"threads": "2"}},
+        {"backend": samples.result().backend | {"threads": -1}},
+        {"backend": samples.result().backend | {"extra": 1}},
         {"backend": None},
         {"ciphertexts": {}},
     ],
 )
 def test_results_that_do_not_fit(changes):
-    changed(golden.result())
+    changed(samples.result())
     with pytest.raises(DataError):
-        changed(golden.result(), **changes)
+        changed(samples.result(), **changes)

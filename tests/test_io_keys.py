@@ -10,33 +10,29 @@ import warnings
 
 import numpy as np
 import pytest
-from io_tools import GOLDEN, golden
+from io_tools import SAMPLES, samples
 
 from pybfv.errors import DataError, KeyRefusedError, OutputError
 from pybfv.io import (
-    KeyPermissionWarning,
     PublicKey,
-    SecretKey,
     StudyDoc,
     atomic_output,
-    read_key,
     read_public,
-    read_secret,
     write_public,
-    write_secret,
 )
+from pybfv.io.secret_key import KeyPermissionWarning, SecretKey, read_key, read_secret, write_secret
 
 # ---- keys
 
 
 def test_public_key_round_trip(tmp_path):
-    key = golden.public_key()
+    key = samples.public_key()
     with atomic_output(tmp_path / "public.key") as stream:
         write_public(stream, key)
     for read in (read_public, read_key):
         again = read(tmp_path / "public.key")
         assert (again.key_id, again.study, again.seed) == (key.key_id, key.study, key.seed)
-        assert (again.n, again.primes) == (golden.N, golden.PRIMES)
+        assert (again.n, again.primes) == (samples.N, samples.PRIMES)
         assert np.array_equal(again.p0, key.p0)
     (tmp_path / "link.key").symlink_to(tmp_path / "public.key")
     assert read_public(tmp_path / "link.key").key_id == key.key_id
@@ -45,35 +41,35 @@ def test_public_key_round_trip(tmp_path):
 
 
 def test_key_id_depends_on_all_of_the_key():
-    doc, p0 = golden.study(), golden.residues(salt=7)
-    other_study = StudyDoc.from_data(golden.STUDY | {"statistics": []})
+    doc, p0 = samples.study(), samples.residues(salt=7)
+    other_study = StudyDoc.from_data(samples.STUDY | {"statistics": []})
     ids = {
-        PublicKey(study, golden.N, golden.PRIMES, seed, x).key_id
+        PublicKey(study, samples.N, samples.PRIMES, seed, x).key_id
         for study in (doc, other_study)
-        for seed in (bytes(32), golden.SEED)
+        for seed in (bytes(32), samples.SEED)
         for x in (p0, p0[:, ::-1])
     }
     assert len(ids) == 8
 
 
 def test_public_key_that_does_not_fit():
-    doc, p0 = golden.study(), golden.residues(salt=7)
+    doc, p0 = samples.study(), samples.residues(salt=7)
     too_big = p0.copy()
-    too_big[0, 3] = golden.PRIMES[0]
+    too_big[0, 3] = samples.PRIMES[0]
     for arguments in (
-        (golden.N, golden.PRIMES, bytes(31), p0),
-        (golden.N, golden.PRIMES, golden.SEED, p0.astype(np.uint64)),
-        (golden.N, golden.PRIMES, golden.SEED, p0[:, :8]),
-        (golden.N, golden.PRIMES[::-1], golden.SEED, p0),
-        (32, golden.PRIMES, golden.SEED, p0),
-        (golden.N, golden.PRIMES, golden.SEED, too_big),
+        (samples.N, samples.PRIMES, bytes(31), p0),
+        (samples.N, samples.PRIMES, samples.SEED, p0.astype(np.uint64)),
+        (samples.N, samples.PRIMES, samples.SEED, p0[:, :8]),
+        (samples.N, samples.PRIMES[::-1], samples.SEED, p0),
+        (32, samples.PRIMES, samples.SEED, p0),
+        (samples.N, samples.PRIMES, samples.SEED, too_big),
     ):
         with pytest.raises(DataError):
             PublicKey(doc, *arguments)
 
 
 def test_secret_key_round_trip(tmp_path):
-    key = golden.secret_key()
+    key = samples.secret_key()
     path = tmp_path / "secret.key"
     write_secret(path, key)
     with warnings.catch_warnings():
@@ -91,7 +87,7 @@ def test_secret_key_round_trip(tmp_path):
 
 
 def test_secret_key_shows_and_gives_nothing():
-    key = golden.secret_key()
+    key = samples.secret_key()
     for text in (repr(key), str(key), f"{[key]}"):
         assert "array" not in text
         assert "-1" not in text
@@ -102,7 +98,7 @@ def test_secret_key_shows_and_gives_nothing():
 
 
 def test_secret_key_that_does_not_fit():
-    good = golden.secret_key()
+    good = samples.secret_key()
     for s in (good.s * 2, good.s[:8], good.s.astype(np.int64)):
         with pytest.raises(DataError):
             SecretKey(good.study_hash, good.key_id, good.set_name, good.n, s)
@@ -126,7 +122,7 @@ def test_secret_key_is_private_from_creation(tmp_path, umask, monkeypatch):
     monkeypatch.setattr(os, "open", watching)
     before = os.umask(umask)
     try:
-        write_secret(tmp_path / "secret.key", golden.secret_key())
+        write_secret(tmp_path / "secret.key", samples.secret_key())
     finally:
         os.umask(before)
     assert made == [(0o600, True)]
@@ -138,20 +134,20 @@ def test_secret_key_is_never_overwritten(tmp_path):
     path = tmp_path / "secret.key"
     path.write_bytes(b"precious")
     with pytest.raises(OutputError, match="never overwritten"):
-        write_secret(path, golden.secret_key())
+        write_secret(path, samples.secret_key())
     assert path.read_bytes() == b"precious"
     assert len(os.listdir(tmp_path)) == 1
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(OutputError):
-        write_secret(tmp_path / "dangling", golden.secret_key())
+        write_secret(tmp_path / "dangling", samples.secret_key())
     assert not (tmp_path / "nowhere").exists()
     with pytest.raises(OutputError):
-        write_secret("-", golden.secret_key())
+        write_secret("-", samples.secret_key())
 
 
 def test_secret_key_through_a_link_or_open_to_others(tmp_path):
     path = tmp_path / "secret.key"
-    write_secret(path, golden.secret_key())
+    write_secret(path, samples.secret_key())
     (tmp_path / "link.key").symlink_to(path)
     for read in (read_key, read_secret):
         with pytest.raises(KeyRefusedError, match="symbolic link"):
@@ -162,10 +158,10 @@ def test_secret_key_through_a_link_or_open_to_others(tmp_path):
 
 
 def test_wrong_kind_of_key(tmp_path):
-    write_secret(tmp_path / "secret.key", golden.secret_key())
+    write_secret(tmp_path / "secret.key", samples.secret_key())
     with pytest.raises(KeyRefusedError, match="is a secret key; this needs a public key"):
         read_public(tmp_path / "secret.key")
     with pytest.raises(KeyRefusedError, match="is a public key; this needs a secret key"):
-        read_secret(GOLDEN / "public.key")
+        read_secret(SAMPLES / "public.key")
     with pytest.raises(DataError, match=r"result.bfvr is a result; this needs a public key"):
-        read_key(GOLDEN / "result.bfvr")
+        read_key(SAMPLES / "result.bfvr")

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from io_tools import GOLDEN, golden
+from io_tools import SAMPLES, samples
 
 from pybfv.errors import DataError, MissingInputError, OutputError, PybfvError
 from pybfv.io import (
@@ -146,8 +146,8 @@ def test_standard_output(monkeypatch):
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=buffer))
     with atomic_output("-") as stream:
-        write_partial(stream, golden.partial())
-    assert buffer.getvalue() == (GOLDEN / "partial.bfvp").read_bytes()
+        write_partial(stream, samples.partial())
+    assert buffer.getvalue() == (SAMPLES / "partial.bfvp").read_bytes()
     assert not buffer.closed
 
 

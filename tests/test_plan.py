@@ -16,7 +16,7 @@ from pybfv.client.plan import Job, capacity, choose, choose_moduli, make_study, 
 from pybfv.errors import DataError, PlanError
 from pybfv.io.study import StudyDoc
 from pybfv.params import SETS, batching_primes, factor_batching, get_set
-from pybfv.study import Study
+from pybfv.study import FLOOD_BITS_MIN, Study
 from pybfv.workload import Column, ColumnBounds, parse_specs
 
 
@@ -48,7 +48,8 @@ def test_what_is_planned_is_carried(specs, lo, width, rows, files, reveal) -> No
     for x in study.noises:
         for depth in x.bounds:
             assert x.fraction(depth) < Fraction(1, 2)
-            if x.flood[depth] is not None:
+            assert (x.flood[depth] is None) == (reveal == "slots")
+            if reveal == "totals" and x.hidden_bits(depth) > FLOOD_BITS_MIN:
                 assert x.fraction(depth) <= Fraction(1, 2**21)
     assert rows_carried(study) >= rows
 
@@ -141,7 +142,9 @@ def test_flooding_fills_free_bits_only() -> None:
     for x in roomy.noises:
         assert all(x.fraction(d) <= Fraction(1, 2**21) for d in x.bounds)
     tight = make_study(job(["variance:x"], 0, 1100, 442), "n4096_q80")
-    assert tight.flood_bits == 0
+    assert tight.flood_bits == FLOOD_BITS_MIN
+    for x in tight.noises:  # never none at all: the noise mod t of a product would tell sparse data apart
+        assert all(f is not None and 2**f >= x.bounds[d] // 2**7 for d, f in x.flood.items())
 
 
 def document(specs: list[str] = ["variance:x"]) -> dict:  # noqa: B006
@@ -226,7 +229,7 @@ def random_table(rng: random.Random) -> tuple[str, list[str], dict]:
     options = {
         "reveal": rng.choice(["totals", "slots"]),
         "ddof": rng.choice([0, 1]),
-        "threads": rng.choice([1, 2]),
+        "engine": flow.Engine(threads=rng.choice([1, 2])),
         "set_name": rng.choice(["insecure_n64_q214", "insecure_n256_q133", "insecure_n64_q214"]),
     }
     return "\n".join(lines) + "\n", stats, options

@@ -389,7 +389,7 @@ def package(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, **files: s
 
 def test_the_workloads_are_found() -> None:
     found = discover()
-    assert list(found) == ["count", "linreg", "mean", "sum", "variance"]
+    assert {"count", "linreg", "mean", "sum", "variance"} <= set(found)
     for name, cls in found.items():
         assert cls.name == name
         assert cls.syntax.startswith(name)

@@ -9,12 +9,10 @@ from typing import Any
 
 from pybfv.workload import (
     Column,
+    ColumnWorkload,
     DataError,
     ServerOps,
-    SpecContext,
-    SpecReader,
     Totals,
-    Workload,
     cell,
     exact_text,
     to_float,
@@ -22,25 +20,12 @@ from pybfv.workload import (
 
 
 @dataclass(frozen=True)
-class Mean(Workload):
+class Mean(ColumnWorkload):
     """sum of x / n; refused when there are no rows."""
 
     name = "mean"
     syntax = "mean:COL[,COL...]        mean of each column; * means every numeric column"
     example = "mean:age,pay"
-
-    column: Column
-
-    @classmethod
-    def parse(cls, reader: SpecReader, context: SpecContext) -> Sequence[Workload]:
-        return [cls(column) for column in context.columns(reader)]
-
-    @property
-    def canonical(self) -> str:
-        return f"{self.name}:{self.column}"
-
-    def columns(self) -> tuple[Column, ...]:
-        return (self.column,)
 
     def server(self, ops: ServerOps) -> None:
         ops.acc_add(self.column)

@@ -9,11 +9,9 @@ from typing import Any
 
 from pybfv.workload import (
     Column,
+    ColumnWorkload,
     ServerOps,
-    SpecContext,
-    SpecReader,
     Totals,
-    Workload,
     cell,
     exact_text,
     to_float,
@@ -21,25 +19,12 @@ from pybfv.workload import (
 
 
 @dataclass(frozen=True)
-class Sum(Workload):
+class Sum(ColumnWorkload):
     """sum of x over all rows; 0 when there are none."""
 
     name = "sum"
     syntax = "sum:COL[,COL...]         total of each column; * means every numeric column"
     example = "sum:pay"
-
-    column: Column
-
-    @classmethod
-    def parse(cls, reader: SpecReader, context: SpecContext) -> Sequence[Workload]:
-        return [cls(column) for column in context.columns(reader)]
-
-    @property
-    def canonical(self) -> str:
-        return f"{self.name}:{self.column}"
-
-    def columns(self) -> tuple[Column, ...]:
-        return (self.column,)
 
     def server(self, ops: ServerOps) -> None:
         ops.acc_add(self.column)

@@ -10,13 +10,11 @@ from typing import Any
 
 from pybfv.workload import (
     Column,
+    ColumnWorkload,
     DataError,
     InternalError,
     ServerOps,
-    SpecContext,
-    SpecReader,
     Totals,
-    Workload,
     cell,
     exact_text,
     sqrt_to_float,
@@ -25,25 +23,12 @@ from pybfv.workload import (
 
 
 @dataclass(frozen=True)
-class Variance(Workload):
+class Variance(ColumnWorkload):
     """sum of (x - mean)^2 / (n - ddof) = (sum x^2 - (sum x)^2 / n) / (n - ddof); needs n > ddof."""
 
     name = "variance"
     syntax = "variance:COL[,COL...]    variance and standard deviation of each column; * as in mean"
     example = "variance:pay"
-
-    column: Column
-
-    @classmethod
-    def parse(cls, reader: SpecReader, context: SpecContext) -> Sequence[Workload]:
-        return [cls(column) for column in context.columns(reader)]
-
-    @property
-    def canonical(self) -> str:
-        return f"{self.name}:{self.column}"
-
-    def columns(self) -> tuple[Column, ...]:
-        return (self.column,)
 
     def server(self, ops: ServerOps) -> None:
         ops.acc_add(self.column)

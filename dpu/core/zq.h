@@ -4,7 +4,7 @@
  * in [0, p). "_lazy" marks a result that is not fully reduced; its range is
  * stated. Everything here is free of branches on operands and uses only
  * 32 x 32 -> 64 products; the two functions that divide (zq_mod_init,
- * zq_shoup) are set-up code.
+ * zq_shoup) are set-up code. In DPU programs the products are those of wide.h.
  */
 #ifndef PYBFV_ZQ_H
 #define PYBFV_ZQ_H
@@ -19,6 +19,17 @@
 #else
 #define ZQ_ASSERT(condition) ((void)0)
 #endif
+#endif
+
+#if defined(BFV_FAMILY_NTT) || defined(BFV_LIMBS)
+#include "wide.h"
+#define ZQ_WIDE(a, b) wide_mul(a, b)
+#define ZQ_HIGH(a, b) wide_hi(a, b)
+#define ZQ_LOW(a, b) wide_lo(a, b)
+#else
+#define ZQ_WIDE(a, b) ((uint64_t)(a) * (b))
+#define ZQ_HIGH(a, b) ((uint32_t)(((uint64_t)(a) * (b)) >> 32))
+#define ZQ_LOW(a, b) ((a) * (b))
 #endif
 
 /* Primes stay below this, so that 4p fits a word. */
@@ -86,8 +97,8 @@ static inline uint32_t zq_neg(uint32_t a, uint32_t p) {
  * In: a any word, w < p, w_shoup = zq_shoup(w, p). Out: < 2p. */
 static inline uint32_t zq_mul_shoup_lazy(uint32_t a, uint32_t w, uint32_t w_shoup, uint32_t p) {
     ZQ_ASSERT(w < p && p < ZQ_PRIME_LIMIT);
-    const uint32_t h = (uint32_t)(((uint64_t)a * w_shoup) >> 32);
-    const uint32_t r = a * w - h * p;
+    const uint32_t h = ZQ_HIGH(a, w_shoup);
+    const uint32_t r = ZQ_LOW(a, w) - ZQ_LOW(h, p);
     ZQ_ASSERT(r < 2 * p);
     return r;
 }
@@ -103,8 +114,8 @@ static inline uint32_t zq_mul_shoup(uint32_t a, uint32_t w, uint32_t w_shoup, ui
 static inline uint32_t zq_reduce_product(uint64_t x, const struct zq_mod *mod) {
     ZQ_ASSERT((x >> (2 * mod->bits)) == 0);
     const uint32_t high = (uint32_t)(x >> (mod->bits - 1));
-    const uint32_t h = (uint32_t)(((uint64_t)high * mod->barrett) >> (mod->bits + 1));
-    const uint32_t r = (uint32_t)x - h * mod->p;
+    const uint32_t h = (uint32_t)(ZQ_WIDE(high, mod->barrett) >> (mod->bits + 1));
+    const uint32_t r = (uint32_t)x - ZQ_LOW(h, mod->p);
     ZQ_ASSERT(r < 3 * mod->p);
     /* Below 3p: one step by 2p (4p < 2^32), one by p. */
     return zq_fold(zq_fold(r, 2 * mod->p), mod->p);
@@ -113,7 +124,7 @@ static inline uint32_t zq_reduce_product(uint64_t x, const struct zq_mod *mod) {
 /* a b mod p. In: a, b < p. Out: < p. */
 static inline uint32_t zq_mul(uint32_t a, uint32_t b, const struct zq_mod *mod) {
     ZQ_ASSERT(a < mod->p && b < mod->p);
-    return zq_reduce_product((uint64_t)a * b, mod);
+    return zq_reduce_product(ZQ_WIDE(a, b), mod);
 }
 
 /* x mod p for any word. Out: < p. */

@@ -45,7 +45,9 @@ enum {
     BFV_MAX_T_PRIMES = 20,
     BFV_MAX_T_WORDS = 8, /* 64-bit words of a plaintext modulus */
     BFV_MAX_PARTS = 3,
-    BFV_MAX_THREADS = 256
+    BFV_MAX_THREADS = 256,
+    BFV_MAX_DPUS = 4096,
+    BFV_MAX_TASKLETS = 24
 };
 
 /* One readable sentence for a status; never NULL. */
@@ -165,6 +167,9 @@ enum { BFV_FORM_NTT = 0, BFV_FORM_COEFFICIENT = 1, BFV_FORM_LIMB = 2 };
 enum { BFV_POINTWISE = 0, BFV_CONVOLVE = 1 };
 enum { BFV_KERNELS_NTT = 0, BFV_KERNELS_LIMB = 1 };
 enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1 };
+/* How the backend "sim" runs its programs. DEFAULT: as the environment's PYBFV_SIM says, "strict" or
+ * "faithful", strict without it. */
+enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
 /* The source stays valid and unchanged until drop: the backend may use it in place. */
 enum { BFV_PUT_BORROW = 1 };
 
@@ -175,6 +180,14 @@ typedef struct {
     uint32_t kernels;       /* BFV_KERNELS_* */
     uint32_t threads;       /* CPU threads, 1..BFV_MAX_THREADS; 0: all cores */
     const char *body;       /* as bfv_ring_open */
+    /* "sim" and "upmem" only: */
+    uint32_t dpus;       /* 1..BFV_MAX_DPUS; 0: 64 for sim, all there are for upmem */
+    uint32_t tasklets;   /* 1..BFV_MAX_TASKLETS; 0: 16 */
+    const char *profile; /* further "key=value,..." for the SDK's dpu_alloc, or NULL */
+    uint32_t strict;     /* BFV_SIM_* */
+    /* Where bfv_open puts a sentence on what went wrong, "" when there is none; or NULL. */
+    uint32_t detail_size;
+    char *detail;
 } bfv_options;
 
 typedef struct {
@@ -189,10 +202,10 @@ typedef struct {
 } bfv_desc;
 
 typedef struct {
-    char name[16];    /* "cpu" */
-    char body[16];    /* kernel body */
-    uint32_t kernels; /* BFV_KERNELS_* */
-    uint32_t threads;
+    char name[16];     /* "cpu", "sim", "upmem" */
+    char body[16];     /* kernel body; "dpu" */
+    uint32_t kernels;  /* BFV_KERNELS_* */
+    uint32_t threads;  /* 0: does not apply */
     uint32_t dpus;     /* 0: does not apply */
     uint32_t tasklets; /* 0: does not apply */
 } bfv_info;
@@ -202,13 +215,22 @@ typedef struct {
     uint64_t products;  /* products accumulated */
     uint64_t bytes_in;  /* put */
     uint64_t bytes_out; /* got and saved */
+    /* Nanoseconds of wall time; 0 for "cpu". */
+    uint64_t host_to_dpu; /* gathering and copying to the DPUs */
+    uint64_t kernel;      /* programs running */
+    uint64_t dpu_to_host; /* copying back and scattering */
+    uint64_t convert;     /* conversions to and from limbs, on the host */
 } bfv_stats;
 
-/* name: "cpu". Unknown or absent backends: BFV_E_UNSUPPORTED. */
+/* name: "cpu", or a plug-in beside this library, libpybfv_NAME.so: "sim", "upmem".
+ * BFV_E_UNSUPPORTED: an unknown or absent backend, kernels it hasn't, no such hardware.
+ * BFV_E_ARGUMENT: numbers out of range, more DPUs than there are. */
 int bfv_open(const char *name, const bfv_options *options, bfv_backend **out);
 void bfv_close(bfv_backend *backend); /* drops everything it still owns */
 int bfv_get_info(const bfv_backend *backend, bfv_info *out);
 int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
+/* What the device said of the last BFV_E_BACKEND or BFV_E_MEMORY, one sentence; "" when nothing. */
+const char *bfv_backend_error(const bfv_backend *backend);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
 
 /* Arrays of ciphertexts, [count][parts][L][N]. put checks every residue
@@ -232,6 +254,8 @@ int bfv_add_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, b
 int bfv_mul_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out);
 /* The tensor (a0 b0, a0 b1 + a1 b0, a1 b1) mod q without any factor; parts 2 and 2 to 3. */
 int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out);
+/* A new array in `form`, BFV_FORM_NTT or BFV_FORM_COEFFICIENT; a is in the other one. */
+int bfv_convert(bfv_backend *backend, const bfv_array *a, uint32_t form, bfv_array **out);
 
 /* Accumulators: exact sums mod q. BFV_ACC_SUM keeps `parts` 2 or 3 parts;
  * BFV_ACC_PRODUCT has 3. Their saved state is reduced and canonical, so it does

@@ -41,7 +41,14 @@ struct bfv_backend {
     bfv_ticket last_ticket; /* tickets are 1, 2, ... */
     int first_error;        /* since the last sync */
     void *data;             /* the backend's */
+    void *library;          /* the plug-in's handle, NULL for "cpu" */
+    char detail[512];       /* what the device said of the last failure */
 };
+
+/* What a plug-in must have been compiled with: the same headers, as far as sizes tell. */
+#define BACKEND_VERSION                                                                                      \
+    ((uint32_t)(sizeof(struct bfv_backend) << 20 ^ sizeof(struct bfv_ring) << 8 ^ sizeof(struct bfv_array) ^ \
+                sizeof(bfv_options)))
 
 enum backend_binary { BACKEND_ADD, BACKEND_SUB, BACKEND_MUL };
 enum backend_unary { BACKEND_NEG, BACKEND_ADD_PLAIN, BACKEND_MUL_PLAIN };
@@ -49,9 +56,11 @@ enum backend_unary { BACKEND_NEG, BACKEND_ADD_PLAIN, BACKEND_MUL_PLAIN };
 /* Every function: arguments are valid; on error its outputs are unchanged. */
 struct backend_ops {
     const char *name;
+    uint32_t version; /* BACKEND_VERSION */
 
-    /* backend->ring, kernels and threads are set; sets backend->data. */
-    int (*open)(struct bfv_backend *backend);
+    /* backend->ring, kernels and threads are set; sets backend->data. On error it may leave a
+     * sentence in backend->detail. */
+    int (*open)(struct bfv_backend *backend, const bfv_options *options);
     void (*close)(struct bfv_backend *backend); /* all arrays and accumulators are gone */
     void (*info)(const struct bfv_backend *backend, bfv_info *out);
 
@@ -68,6 +77,8 @@ struct backend_ops {
                   const struct bfv_array *b, struct bfv_array *out);
     int (*unary)(struct bfv_backend *backend, enum backend_unary op, const struct bfv_array *a,
                  const uint32_t *m, struct bfv_array *out);
+    /* Between BFV_FORM_NTT and BFV_FORM_COEFFICIENT: from a's form to the other, out's. */
+    int (*convert)(struct bfv_backend *backend, const struct bfv_array *a, struct bfv_array *out);
 
     /* acc: all fields but data are set; starts at zero. */
     int (*acc_new)(struct bfv_backend *backend, struct bfv_acc *acc);

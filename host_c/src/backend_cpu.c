@@ -87,7 +87,10 @@ static uint32_t count_cores(void) {
 
 /* ---- open, arrays --------------------------------------------------------- */
 
-static int cpu_open(struct bfv_backend *backend) {
+static int cpu_open(struct bfv_backend *backend, const bfv_options *options) {
+    if (options->kernels != BFV_KERNELS_NTT) {
+        return BFV_E_UNSUPPORTED;
+    }
     if (backend->threads == 0) {
         backend->threads = count_cores();
     }
@@ -256,6 +259,17 @@ static int cpu_unary(struct bfv_backend *backend, enum backend_unary op, const s
     return BFV_OK;
 }
 
+static int cpu_convert(struct bfv_backend *backend, const struct bfv_array *a, struct bfv_array *out) {
+    const bfv_ring *ring = backend->ring;
+    uint32_t *z = array_allocate(backend, out);
+    if (z == NULL) {
+        return BFV_E_MEMORY;
+    }
+    const uint64_t polys = a->count * a->parts;
+    memcpy(z, words_of(a), (size_t)polys * ring_poly_words(ring) * sizeof *z);
+    return out->form == BFV_FORM_NTT ? bfv_ntt_forward(ring, z, polys) : bfv_ntt_inverse(ring, z, polys);
+}
+
 /* ---- accumulators: data is the state, [parts][L][N] residues --------------- */
 
 static int cpu_acc_new(struct bfv_backend *backend, struct bfv_acc *acc) {
@@ -379,6 +393,7 @@ static int cpu_acc_finish(struct bfv_backend *backend, const struct bfv_acc *acc
 
 const struct backend_ops backend_cpu = {
     .name = "cpu",
+    .version = BACKEND_VERSION,
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,
@@ -389,6 +404,7 @@ const struct backend_ops backend_cpu = {
     .sync = cpu_sync,
     .binary = cpu_binary,
     .unary = cpu_unary,
+    .convert = cpu_convert,
     .acc_new = cpu_acc_new,
     .acc_drop = cpu_acc_drop,
     .acc_add = cpu_acc_add,

@@ -1,6 +1,9 @@
 /* The backends' public functions: every argument is checked here, then the
  * backend's table is called. Handles are looked up in their backend's lists
  * before they are followed, so foreign and dropped ones are refused. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,30 +75,84 @@ static int note(bfv_backend *backend, int status) {
 
 /* ---- open and close ------------------------------------------------------- */
 
+/* The plug-in libpybfv_NAME.so beside the library that this code is in. */
+static int load_plugin(const char *name, bfv_backend *backend) {
+    char path[4096];
+    Dl_info here;
+    if (dladdr(&backend_cpu, &here) == 0 || here.dli_fname == NULL) {
+        return BFV_E_UNSUPPORTED;
+    }
+    const char *slash = strrchr(here.dli_fname, '/');
+    const int folder = slash == NULL ? 0 : (int)(slash - here.dli_fname) + 1;
+    const int length = snprintf(path, sizeof path, "%.*slibpybfv_%s.so", folder, here.dli_fname, name);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        return BFV_E_UNSUPPORTED;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        (void)snprintf(backend->detail, sizeof backend->detail, "%s", dlerror());
+        return BFV_E_UNSUPPORTED;
+    }
+    /* ISO C has no conversion from an object pointer to a function pointer; POSIX has this one. */
+    const struct backend_ops *(*entry)(void) = NULL;
+    *(void **)(void *)&entry = dlsym(library, "pybfv_backend");
+    backend->ops = entry == NULL ? NULL : entry();
+    if (backend->ops == NULL || backend->ops->version != BACKEND_VERSION ||
+        strcmp(backend->ops->name, name) != 0) {
+        (void)snprintf(backend->detail, sizeof backend->detail, "libpybfv_%s.so is of another build", name);
+        (void)dlclose(library);
+        return BFV_E_UNSUPPORTED;
+    }
+    backend->library = library;
+    return BFV_OK;
+}
+
+static int find_backend(const char *name, bfv_backend *backend) {
+    if (strcmp(name, backend_cpu.name) == 0) {
+        backend->ops = &backend_cpu;
+        return BFV_OK;
+    }
+    if (strcmp(name, "sim") != 0 && strcmp(name, "upmem") != 0) {
+        return BFV_E_UNSUPPORTED;
+    }
+    return load_plugin(name, backend);
+}
+
+static void free_backend(bfv_backend *backend) {
+    bfv_ring_close(backend->ring);
+    if (backend->library != NULL) {
+        (void)dlclose(backend->library);
+    }
+    free(backend);
+}
+
 int bfv_open(const char *name, const bfv_options *options, bfv_backend **out) {
     if (name == NULL || options == NULL || out == NULL || options->threads > BFV_MAX_THREADS ||
-        options->kernels > BFV_KERNELS_LIMB) {
+        options->kernels > BFV_KERNELS_LIMB || options->dpus > BFV_MAX_DPUS ||
+        options->tasklets > BFV_MAX_TASKLETS || options->strict > BFV_SIM_FAITHFUL) {
         return BFV_E_ARGUMENT;
-    }
-    if (strcmp(name, backend_cpu.name) != 0 || options->kernels != BFV_KERNELS_NTT) {
-        return BFV_E_UNSUPPORTED;
     }
     bfv_backend *backend = calloc(1, sizeof *backend);
     if (backend == NULL) {
         return BFV_E_MEMORY;
     }
-    backend->ops = &backend_cpu;
     backend->kernels = options->kernels;
     backend->threads = options->threads;
-    int status = bfv_ring_open(options->n, options->primes, options->count, options->body, &backend->ring);
+    int status = find_backend(name, backend);
     if (status == BFV_OK) {
-        status = backend->ops->open(backend);
+        status = bfv_ring_open(options->n, options->primes, options->count, options->body, &backend->ring);
+    }
+    if (status == BFV_OK) {
+        status = backend->ops->open(backend, options);
+    }
+    if (options->detail != NULL && options->detail_size != 0) {
+        (void)snprintf(options->detail, options->detail_size, "%s", status == BFV_OK ? "" : backend->detail);
     }
     if (status != BFV_OK) {
-        bfv_ring_close(backend->ring);
-        free(backend);
+        free_backend(backend);
         return status;
     }
+    backend->detail[0] = '\0';
     backend->magic = BACKEND_MAGIC;
     *out = backend;
     return BFV_OK;
@@ -113,8 +170,7 @@ void bfv_close(bfv_backend *backend) {
     }
     backend->ops->close(backend);
     backend->magic = 0;
-    bfv_ring_close(backend->ring);
-    free(backend);
+    free_backend(backend);
 }
 
 int bfv_get_info(const bfv_backend *backend, bfv_info *out) {
@@ -135,6 +191,10 @@ int bfv_get_stats(const bfv_backend *backend, bfv_stats *out) {
     }
     *out = backend->stats;
     return BFV_OK;
+}
+
+const char *bfv_backend_error(const bfv_backend *backend) {
+    return is_open(backend) ? backend->detail : "";
 }
 
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend) {
@@ -263,6 +323,17 @@ int bfv_sub(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_ar
 
 int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out) {
     return binary(backend, BACKEND_MUL, a, b, out);
+}
+
+int bfv_convert(bfv_backend *backend, const bfv_array *a, uint32_t form, bfv_array **out) {
+    if (!owns_array(backend, a) || out == NULL || form > BFV_FORM_COEFFICIENT || a->form == form) {
+        return BFV_E_ARGUMENT;
+    }
+    bfv_array *result = array_new(a->count, a->parts, form, a->purpose);
+    if (result == NULL) {
+        return BFV_E_MEMORY;
+    }
+    return array_deliver(backend, result, backend->ops->convert(backend, a, result), out);
 }
 
 static int unary(bfv_backend *backend, enum backend_unary op, const bfv_array *a, const uint32_t *m,

@@ -63,16 +63,21 @@ def _shown(text: str) -> str:
 # --- records ----------------------------------------------------------------------------------
 
 
+_BATCH_CHARACTERS = 1 << 24  # a batch ends after about this much text, however few rows that is
+_CELL = 2000  # characters of a cell that should hold a number
+_BLANK_LINES = 1_000_000
+
+
 class _Table:
     """An open table: `names`, then batches of records. DataError on anything that is not clean CSV."""
 
     def __init__(self, name: str, chunks: Iterator[bytes], options: CsvOptions) -> None:
-        self.name, self.read_rows = name, 0
+        self.name, self.read_rows, self._blank = name, 0, 0
         self._lines = Lines(name, chunks, options.encoding)
         self._reader = csv.reader(
             self._lines, delimiter=options.delimiter, strict=True, skipinitialspace=options.delimiter != " "
         )
-        first = self._first(options.header)
+        first = self._first()
         positions = [f"c{i}" for i in range(1, len(first) + 1)]
         if options.header:
             self.names = [cell.strip() or position for cell, position in zip(first, positions, strict=True)]
@@ -81,10 +86,10 @@ class _Table:
             self.names = positions
             self._records = chain([first], self._reader)
 
-    def _first(self, header: bool) -> list[str]:
+    def _first(self) -> list[str]:
         with self._csv_errors():
             for record in self._reader:
-                if any(cell.strip() for cell in record) or (record and not header):
+                if record:  # only an empty line is skipped: a line of empty cells is a header without names
                     return record
         what = "has nothing but blank lines" if self._lines.started else "is empty"
         raise DataError(f"{self.name}: {what}: a CSV file with column names and rows is needed")
@@ -114,11 +119,14 @@ class _Table:
         lines: list[int] = []
         self._lines.rows = rows
         pick: Callable[[list[str]], Any] = itemgetter(*positions) if positions else len
-        width, reader = len(self.names), self._reader
+        width, reader, start = len(self.names), self._reader, self._lines.taken
         with self._csv_errors():
             for record in self._records:
                 if len(record) != width:
-                    if len(record) == 0 or (len(record) == 1 and not record[0].strip()):
+                    if not record:
+                        self._blank += 1
+                        if self._blank > _BLANK_LINES:
+                            raise DataError(f"{self.name}: more than {_BLANK_LINES} empty lines; is it a CSV file?")
                         continue
                     raise DataError(
                         f"{self.name} line {reader.line_num}: {len(record)} cells, but {width} columns; "
@@ -126,10 +134,14 @@ class _Table:
                     )
                 rows.append(pick(record))
                 lines.append(reader.line_num)
-                if len(rows) == count:
+                if len(rows) == count or self._lines.taken - start > _BATCH_CHARACTERS:
                     break
         texts = list(zip(*rows, strict=True)) if len(positions) > 1 else [rows] if positions else []
         batch = _Batch(self, texts or [()] * len(positions), self.read_rows + 1, lines)
+        for position, column in zip(positions, texts, strict=False):
+            if column and len(longest := max(column, key=len)) > _CELL:
+                where = batch.place(column.index(longest), self.names[position])
+                raise DataError(f"{where}: a cell of {len(longest)} characters is no number; mend it")
         self.read_rows += len(lines)
         return batch
 
@@ -180,7 +192,7 @@ class _Complete:
             bad = [j for j, column in enumerate(without_number) if row in column]
             gaps = [j for j in bad if _is_missing(batch.texts[j][row])]
             if gaps and missing != "drop":
-                raise self.refusal(row, gaps[0], "is missing: fill it in, or give --missing drop")
+                raise self.refusal(row, gaps[0], "is missing: fill it in, or plan with --missing drop")
             if not gaps:
                 raise self.refusal(row, bad[0], not_a_number(options))
             incomplete.add(row)

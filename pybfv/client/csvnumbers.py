@@ -119,7 +119,7 @@ def not_a_number(options: CsvOptions) -> str:
     marks = f"decimal mark {options.decimal!r}"
     if options.thousands is not None:
         marks += f", thousands mark {options.thousands!r}"
-    return f"is not a number (digits, sign, {marks}, exponent): mend it or see --decimal"
+    return f"is not a number (digits, sign, {marks}, exponent): mend it, or see --decimal, --thousands, --missing"
 
 
 def reduced(mantissa: int, decimals: int) -> tuple[int, int]:

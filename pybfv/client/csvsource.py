@@ -204,14 +204,15 @@ class Lines:
     """Text lines with their ends (LF, CRLF or CR), from chunks of bytes; a byte order mark is dropped.
 
     DataError, with line or byte, on undecodable bytes, NUL characters and overlong lines or records.
-    `started`: whether there was any byte. `rows`: a list that grows with each record that the
-    caller completes; when it stands still for too long, a quote was never closed.
+    `started`: whether there was any byte. `taken`: characters read so far. `rows`: a list that grows with
+    each record that the caller completes; when it stands still for too long, a quote was never closed.
     """
 
     def __init__(self, name: str, chunks: Iterator[bytes], encoding: str) -> None:
         self._name, self._chunks, self._encoding = name, chunks, encoding
         self._count, self._pending = 0, ""  # complete lines given out, start of the next one
         self.started = False
+        self.taken = 0
         self.rows: list[object] = []
 
     def __iter__(self) -> Iterator[str]:
@@ -261,6 +262,7 @@ class Lines:
             except UnicodeError as error:
                 raise DataError(f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding") from None
             offset += len(chunk)
+            self.taken += len(text)
             self.started = offset > 0
             if first and text:
                 text, first = text.removeprefix("\ufeff"), False

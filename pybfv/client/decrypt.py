@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 from pybfv import native
-from pybfv.errors import DataError, KeyRefusedError
-from pybfv.io.key import SecretKey
+from pybfv.errors import DataError, InternalError, KeyRefusedError
 from pybfv.io.result import Result
-from pybfv.native.secret import Secret, round_phase
+from pybfv.io.secret_key import SecretKey
+from pybfv.native.secret import Secret, round_phase, wipe
 from pybfv.study import Study, growth_of
 from pybfv.workload import ONES, Interval, Key, Totals
 
@@ -36,24 +36,58 @@ def _into(interval: Interval, value: int, modulus: int) -> int:
     return interval.lo + (value - interval.lo) % modulus
 
 
+# The guards: each small enough to be switched off alone, so that tests can show what it is for.
+
+
+def noise_bound(study: Study, modulus: int, depth: int) -> int:
+    """What t noise / q of a coefficient may be, in units of 2^-64; rounded up, so that it never becomes 0."""
+    return min(math.ceil(study.noises[modulus].fraction(depth) * 2**64), 2**63 - 1)
+
+
+def within(numbers: list[int], interval: Interval) -> bool:
+    """Whether each number read can be what the study says one can be."""
+    return all(x in interval for x in numbers)
+
+
+def same_rows(found: int, stated: int) -> bool:
+    """Whether the encrypted count is the header's."""
+    return found == stated
+
+
+def reachable(found: dict[Key, int], study: Study, rows: int) -> bool:
+    """Whether every total lies where this many rows can bring it."""
+    growth = growth_of(study.workloads, study.bounds, rows)
+    return all(found[total] in interval for total, (interval, _) in growth.items())
+
+
+def statistics_of(study: Study, totals: Totals, ddof: int) -> list[dict[str, Any]]:
+    """Every statistic; DataError for totals that contradict each other, such as a negative variance."""
+    try:
+        return [w.finish(totals, ddof) for w in study.workloads]
+    except InternalError:
+        raise DataError(REFUSAL) from None
+
+
 class _Reader:
     """Decrypts the named ciphertexts of one result to integers mod the study's moduli."""
 
     def __init__(self, result: Result, study: Study, ring: native.Ring, secret: Secret) -> None:
         self.result, self.study, self.ring, self.secret = result, study, ring, secret
+        self.failed = False
 
     def numbers(self, name: str, modulus: int, depth: int) -> list[int]:
         """The decoded numbers mod t: one total, or N slots (or coefficients) under --reveal slots."""
         study, t = self.study, self.study.moduli[modulus]
         n = study.ps.n
-        phase = self.secret.phase(self.result.ciphertexts[name])
+        phase = self.secret.phase(self.result.ciphertexts[name])  # worth as much as the key
         single = study.reveal == "totals" and study.packing == "batched"
-        # rounded up: a bound far below 2^-64 must not become 0
-        bound = min(math.ceil(study.noises[modulus].fraction(depth) * 2**64), 2**63 - 1)
         try:
-            read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
+            read = round_phase(self.ring, phase, t, 0, 1 if single else n, noise_bound(study, modulus, depth))
         except DataError:
-            raise DataError(REFUSAL) from None
+            self.failed = True  # told once all have been read, so that time does not tell which failed
+            return [0] if study.reveal == "totals" else [0] * n
+        finally:
+            wipe(phase)
         # A scale-free product carries the factor -q (docs/noise.md); fresh ones carry 1.
         undo = pow(-study.ps.q, -1, t) if depth else 1
         if single:
@@ -81,15 +115,13 @@ def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
             columns = [reader.numbers(name, r, len(total) - 1) for name, r in parts]
             interval, _ = study.growth[total]
             numbers = [_into(interval, _crt(list(x), study.moduli), modulus) for x in zip(*columns, strict=True)]
-            if any(x not in interval for x in numbers):
-                raise DataError(REFUSAL)
+            reader.failed |= not within(numbers, interval)
             found[total] = sum(numbers)
-    rows = found[(ONES,)]
-    if rows != result.rows:
+    if reader.failed:
         raise DataError(REFUSAL)
-    for total, (interval, _) in growth_of(study.workloads, study.bounds, rows).items():
-        if found[total] not in interval:
-            raise DataError(REFUSAL)
+    rows = found[(ONES,)]
+    if not same_rows(rows, result.rows) or not reachable(found, study, rows):
+        raise DataError(REFUSAL)
     return found
 
 
@@ -105,7 +137,12 @@ def check_result(result: Result, study: Study, key: SecretKey) -> None:
             f"the result is of study {result.study.hash[:16]}, the key was made for {key.study_hash[:16]}; "
             "a key serves one study"
         )
-    fixed = {"reveal": study.reveal, "product": study.product, "packing": study.packing}
+    fixed = {
+        "reveal": study.reveal,
+        "product": study.product,
+        "packing": study.packing,
+        "flood_bits": study.flood_bits,
+    }
     for field, expected in fixed.items():
         if getattr(result, field) != expected:
             raise DataError(
@@ -131,6 +168,7 @@ def decrypt(result: Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
         {(k[0], k[1]): v for k, v in found.items() if len(k) == 2},
         study.bounds,
     )
+    results = statistics_of(study, totals, ddof)
     return {
         "schema_version": SCHEMA_VERSION,
         "study": study.hash,
@@ -147,5 +185,5 @@ def decrypt(result: Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
         "dropped_rows": result.dropped,
         "contributions": result.contributions,
         "backend": dict(result.backend),
-        "results": [w.finish(totals, ddof) for w in study.workloads],
+        "results": results,
     }

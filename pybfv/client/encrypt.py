@@ -17,7 +17,8 @@ from pybfv.client.csvio import CsvOptions, blocks
 from pybfv.client.csvsource import Source, source_name
 from pybfv.errors import DataError, KeyRefusedError
 from pybfv.io.ciphertext import ContributionWriter
-from pybfv.io.key import PublicKey, SecretKey
+from pybfv.io.key import PublicKey
+from pybfv.io.secret_key import SecretKey
 from pybfv.native.secret import Secret, wipe
 from pybfv.scheme import public
 from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
@@ -92,7 +93,9 @@ def encrypt(
                         seed = fresh_seed()
                         seeds[at] = np.frombuffer(seed, dtype=np.uint8)
                         expand_uniform(ring, seed, a)
-                        halves[at] = secret.encrypt(a, scaled, private_bytes(native.error_bytes(ps.n)))
+                        errors = private_bytes(native.error_bytes(ps.n))
+                        halves[at] = secret.encrypt(a, scaled, errors)
+                        wipe(errors)
                     wipe(scaled)
             if isinstance(key, PublicKey):
                 writer.block(out)

@@ -10,7 +10,8 @@ import numpy as np
 
 from pybfv import native
 from pybfv.errors import InternalError
-from pybfv.io.key import PublicKey, SecretKey
+from pybfv.io.key import PublicKey
+from pybfv.io.secret_key import SecretKey
 from pybfv.native.secret import Secret, wipe
 from pybfv.scheme.noise import key_ok
 from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
@@ -20,19 +21,23 @@ MAX_DRAWS = 400
 """About half of all draws pass: so many failures mean that something else is wrong."""
 
 
+def draw_secret(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """A secret and the error of its public key that together meet the ceilings: int8 [N] each, the caller's to wipe."""
+    for _ in range(MAX_DRAWS):
+        s = _draw(native.sample_ternary, n, native.ternary_bytes(n))
+        e = _draw(native.sample_error, n, native.error_bytes(n))
+        if key_ok(s, e):
+            return s, e
+        wipe(s)
+        wipe(e)
+    raise InternalError("no key within the published ceilings was drawn; report this as a defect")
+
+
 def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     """A fresh key pair for a study, from the operating system's randomness."""
     ps = study.ps
     with native.Ring(ps.n, ps.primes) as ring:
-        for _ in range(MAX_DRAWS):
-            s = _draw(native.sample_ternary, ps.n, native.ternary_bytes(ps.n))
-            e = _draw(native.sample_error, ps.n, native.error_bytes(ps.n))
-            if key_ok(s, e):
-                break
-            wipe(s)
-            wipe(e)
-        else:
-            raise InternalError("no key within the published ceilings was drawn; report this as a defect")
+        s, e = draw_secret(ps.n)
         seed = fresh_seed()
         a = expand_uniform(ring, seed, native.empty((len(ps.primes), ps.n)))
         with Secret(ring, s) as secret:

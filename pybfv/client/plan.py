@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -29,7 +29,7 @@ from pybfv.study import (
     noise_of,
     reads_of,
 )
-from pybfv.workload import Column, ColumnBounds, Recorder, Workload
+from pybfv.workload import Column, ColumnBounds, Interval, Recorder, Workload, show_name
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,29 @@ class Job:
     @cached_property
     def depth(self) -> int:
         """1 when a statistic needs products, else 0."""
-        return 1 if Recorder(self.workloads).products else 0
+        return 1 if self.recorder.products else 0
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """What the server is asked for."""
+        return Recorder(self.workloads)
+
+    @cached_property
+    def results(self) -> int:
+        """Sums and products that are finished and decrypted."""
+        return len(self.recorder.sums) + len(self.recorder.products)
 
     @property
     def packing(self) -> str:
         """Coefficients for sums only, which then need no slots; batched slots else."""
         return "batched" if self.depth else "coefficients"
+
+    @cached_property
+    def widest(self) -> tuple[Interval, str, str]:
+        """The total whose range grows most with each row: its range for one row, statistic, columns."""
+        growth = growth_of(list(self.workloads), self.bounds, 1)
+        key, (interval, statistic) = max(growth.items(), key=lambda kv: kv[1][0].span)
+        return interval, statistic, " * ".join(show_name(str(c)) if c.power else "(ones)" for c in key)
 
     def shape(self, n: int) -> Shape:
         """How many rows and ciphertexts meet at ring dimension n."""
@@ -89,12 +106,12 @@ class Candidate:
 
     @property
     def rank(self) -> int:
-        """What the planner minimises: bytes, twice over where the range check says little.
+        """What the planner minimises: bytes, four times over where the range check says little.
 
-        A set whose free bits make the check (and the flooding) worth something may cost up to twice the
-        bytes of one that just decrypts.
+        A set whose free bits make the check (and the flooding) worth something may cost up to four times
+        the bytes of one that just decrypts: the step from N to 2N and a longer q.
         """
-        return self.cost * (1 if self.checked else 2)
+        return self.cost * (1 if self.checked else 4)
 
     @property
     def checked(self) -> bool:
@@ -105,15 +122,14 @@ class Candidate:
 def need_of(job: Job, ps: ParameterSet) -> Need:
     """The largest range that one decoded number of the job can take at a set."""
     rows = job.max_rows if job.reveal == "totals" else job.shape(ps.n).ciphertexts
-    growth = growth_of(list(job.workloads), job.bounds, rows)
-    key, (interval, statistic) = max(growth.items(), key=lambda kv: kv[1][0].hi - kv[1][0].lo)
-    return Need(interval.hi - interval.lo + 1, statistic, " * ".join(str(c) for c in key))
+    # growth is proportional to the rows, so one row tells which total grows most
+    interval, statistic, column = job.widest
+    scaled = interval.scale(rows)
+    return Need(scaled.hi - scaled.lo + 1, statistic, column)
 
 
 def _noise(job: Job, ps: ParameterSet, t: int, moduli: int) -> Noise | None:
-    recorder = Recorder(job.workloads)
-    results = len(recorder.sums) + len(recorder.products)
-    reads = reads_of(ps.n, results, moduli, job.packing, job.reveal)
+    reads = reads_of(ps.n, job.results, moduli, job.packing, job.reveal)
     return noise_of(ps, job.shape(ps.n), t, job.depth, reads=reads, packing=job.packing, reveal=job.reveal)
 
 
@@ -219,7 +235,7 @@ def candidates(job: Job, sets: Sequence[ParameterSet]) -> list[Candidate]:
             if candidate:
                 found.append(candidate)
                 break
-    return sorted(found, key=lambda c: c.rank)
+    return sorted(found, key=lambda c: (c.rank, not c.checked))
 
 
 def _default_sets() -> list[ParameterSet]:
@@ -295,11 +311,11 @@ def choose(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *,
                 for t in moduli:
                     check_plain_modulus(ps, t, batched=job.packing == "batched")
             except PlanError as e:
-                refused = e
+                refused = refused or e
             else:
                 usable.append(ps)
         if refused is not None and not usable:
-            raise refused
+            raise PlanError(f"{planned[0].name}: {refused}") from None
         if len(moduli) > MAX_MODULI or any(math.gcd(a, b) != 1 for i, a in enumerate(moduli) for b in moduli[:i]):
             raise PlanError(f"give 1 to {MAX_MODULI} pairwise coprime plaintext moduli")
         planned = usable
@@ -308,7 +324,7 @@ def choose(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *,
                 candidate = _candidate(job, ps, tuple(moduli))
                 if candidate:
                     found.append(candidate)
-        found.sort(key=lambda c: c.rank)
+        found.sort(key=lambda c: (c.rank, not c.checked))
     if not found:
         raise _refusal(job, planned, moduli)
     return found[0]
@@ -335,21 +351,51 @@ def make_study(job: Job, set_name: str | None = None, moduli: Sequence[int] = ()
 def rows_carried(study: Study) -> int:
     """How many rows the study's set and moduli could carry at its rate of rows per contribution."""
     job = Job(
-        tuple(study.workloads), study.base, study.shape.max_rows, study.shape.max_contributions,
-        study.reveal, study.missing,
-    )  # fmt: skip
+        tuple(study.workloads),
+        study.base,
+        study.shape.max_rows,
+        study.shape.max_contributions,
+        study.reveal,
+        study.missing,
+    )
+    held = math.prod(study.moduli)
+
+    def fits(rows: int) -> bool:
+        contributions = max(1, study.shape.max_contributions * rows // study.shape.max_rows)
+        tried = replace(job, max_rows=rows, max_contributions=contributions)
+        tried.__dict__.update({name: getattr(job, name) for name in ("bounds", "recorder", "widest")})
+        return (
+            tried.shape(study.ps.n).ciphertexts <= MAX_CIPHERTEXTS
+            and held >= need_of(tried, study.ps).values
+            and _candidate(tried, study.ps, study.moduli) is not None
+        )
+
     low, high = study.shape.max_rows, MAX_ROWS + 1
     while high - low > 1:
         middle = (low + high) // 2
-        contributions = max(1, study.shape.max_contributions * middle // study.shape.max_rows)
-        tried = Job(job.workloads, job.base, middle, contributions, job.reveal, job.missing)
-        fits = (
-            tried.shape(study.ps.n).ciphertexts <= MAX_CIPHERTEXTS
-            and math.prod(study.moduli) >= need_of(tried, study.ps).values
-            and _candidate(tried, study.ps, study.moduli) is not None
-        )
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _planned_for(study: Study) -> str:
+    text = f"{study.shape.max_rows} rows in {study.shape.max_contributions} contribution(s)"
+    if study.shape.max_contributions == study.shape.max_rows > 1:
+        text += ": one row a file; if files hold more, say --max-contributions"
+    return text
+
+
+def _flooding(study: Study) -> str:
+    if study.reveal == "slots":
+        return "none: every slot is revealed"
+    if study.flood_bits > 0:
+        return f"hides the noise beside a total by {study.flood_bits} bits"
+    return "little: few bits are free, so the noise beside a total shows (SECURITY.md); a larger --set has more"
+
+
+def _modulus_text(study: Study, t: int) -> str:
+    primes = factor_batching(t, study.ps.n) if study.packing == "batched" else ()
+    factors = f" = {' * '.join(map(str, primes))}" if len(primes) > 1 else ""
+    return f"{t}{factors} ({math.log2(t):.1f} bits)"
 
 
 def describe(study: Study) -> list[tuple[str, str]]:
@@ -363,28 +409,35 @@ def describe(study: Study) -> list[tuple[str, str]]:
         "2018 standard": "128 bits by the 2018 standard, above the 2024 limits (ePrint 2024/463)",
         "none": "INSECURE, for tests only",
     }[ps.basis]
-    t_text = ", ".join(
-        f"{t} ({math.log2(t):.1f} bits)" if study.packing == "coefficients"
-        else f"{t} = {' * '.join(map(str, factor_batching(t, ps.n)))} ({math.log2(t):.1f} bits)"
-        for t in study.moduli
-    )  # fmt: skip
+    more = [f"and {len(study.workloads) - 20} more"] if len(study.workloads) > 20 else []
+    t_text = ", ".join(_modulus_text(study, t) for t in study.moduli)
     per_row = block // ps.n if study.shape.max_rows >= ps.n else -(-block // study.shape.max_rows)
     return [
-        ("statistics", ", ".join(w.canonical for w in study.workloads)),
+        ("statistics", ", ".join([w.label for w in study.workloads[:20]] + more)),
         ("set", f"{ps.name} (N = {ps.n}, log2 q = {ps.log2_q:.1f})"),
         ("security", security),
         ("t", t_text),
-        ("packing", f"{study.packing}, {len(study.moduli)} ciphertext(s) a value, products {study.product}"),
+        ("packing", f"{study.packing}, {len(study.moduli)} ciphertext(s) a value"),
         (
             "reveals",
             "totals only" if study.reveal == "totals" else "every slot, to a key holder who owns the data",
         ),
         ("bytes", f"{per_value} a value, {per_row} a row, {block} a file of up to {ps.n} rows"),
-        ("planned for", f"{study.shape.max_rows} rows in {study.shape.max_contributions} contribution(s)"),
+        ("planned for", _planned_for(study)),
         ("could carry", f"{rows_carried(study)} rows"),
-        (
-            "decryption",
-            f"fails with probability below 2^-128 a job; flooding hides noise by {study.flood_bits} bits",
-        ),
-        ("range check", f"a random phase passes with probability 2^-{-math.log2(2 * worst):.1f} a number"),
+        ("decryption", "fails with probability below 2^-128 a job"),
+        ("flooding", _flooding(study)),
+        ("range check", f"a forged number passes with probability 2^-{-math.log2(2 * worst):.1f}"),
     ]
+
+
+def summary(study: Study) -> str:
+    """The plan in one line."""
+    return (
+        f"{study.ps.name}, up to {study.shape.max_rows} rows in {study.shape.max_contributions} contribution(s), "
+        f"{'totals only' if study.reveal == 'totals' else 'every slot revealed'}, {_flooding_short(study)}"
+    )
+
+
+def _flooding_short(study: Study) -> str:
+    return f"{study.flood_bits} bits of flooding" if study.flood_bits > 0 else "little flooding"

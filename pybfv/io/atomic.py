@@ -8,13 +8,15 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
 from pybfv.errors import OutputError
+from pybfv.io.container import MAGIC, Kind
 from pybfv.io.source import PathLike, shown
 
+_SYSTEM = ("/dev", "/proc", "/sys")
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -47,14 +49,20 @@ class _Output(io.BufferedIOBase):
 
 @contextmanager
 def atomic_output(
-    path: PathLike, *, force: bool = False, mode: int = 0o644, hint: str = "give --force or another name"
+    path: PathLike,
+    *,
+    force: bool = False,
+    mode: int = 0o644,
+    hint: str = "give --force or another name",
+    inputs: Sequence[Any] = (),
 ) -> Iterator[BinaryIO]:
     """A binary stream whose bytes become the file ``path`` when the block ends without an exception.
 
     They go to a temporary file in the same folder (permissions ``mode`` less the umask, from its
     creation), which is flushed to disk and then takes the name in one step. Without ``force`` an existing
     target is refused at once, and again at the end should it have appeared meanwhile; ``hint`` ends that
-    message. With ``force`` a regular file or symbolic link of that name is replaced. After any
+    message. With ``force`` a regular file or symbolic link of that name is replaced, and keeps its
+    permissions; but never a secret key, and none of ``inputs`` (the files that the command reads). After any
     exception, KeyboardInterrupt too, nothing is left. ``-`` is standard output, written directly.
     Raises OutputError for whatever can't be written.
     """
@@ -64,8 +72,13 @@ def atomic_output(
         stream.flush()
         return
     origin = shown(path)
-    target = os.path.abspath(os.fsdecode(path))
-    _check_target(os.fsdecode(path), origin, force, hint)
+    try:
+        target = os.path.abspath(os.fsdecode(path))
+    except OSError as exc:  # the current folder is gone
+        raise _failed(origin, exc) from None
+    _check_target(os.fsdecode(path), origin, force, hint, inputs)
+    with suppress(OSError):
+        mode = stat.S_IMODE(os.stat(target).st_mode)  # what is replaced keeps its permissions
     folder = os.path.dirname(target)
     temporary = os.path.join(folder, f".pybfv-{secrets.token_hex(8)}.part")
     raw: BinaryIO | None = None
@@ -97,7 +110,7 @@ def atomic_output(
             os.unlink(temporary)
 
 
-def _check_target(path: str, origin: str, force: bool, hint: str) -> None:
+def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequence[Any]) -> None:
     """Refuses what the finished file could not replace, or may not."""
     if "\0" in path or not path:
         raise OutputError(f"{origin or 'an empty name'} is not a file name; name a file")
@@ -114,8 +127,23 @@ def _check_target(path: str, origin: str, force: bool, hint: str) -> None:
             found = os.stat(path)  # a link to a device must not be replaced either
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
         raise OutputError(f"{origin} is a pipe or device, not a file; use - for standard output")
+    if os.path.realpath(os.path.dirname(os.path.abspath(path))).startswith(_SYSTEM):
+        raise OutputError(f"{origin} is in a system folder; use - for standard output")
     if not force:
         raise OutputError(f"{origin} exists: {hint}")
+    if _is_secret_key(path):
+        raise OutputError(f"{origin} is a secret key, which is never overwritten; give another name")
+    for other in inputs:
+        with suppress(OSError):
+            if isinstance(other, str | os.PathLike) and os.path.samefile(path, other):
+                raise OutputError(f"{origin} is an input of this command, too; give another name")
+
+
+def _is_secret_key(path: str) -> bool:
+    with suppress(OSError), open(path, "rb") as stream:
+        start = stream.read(12)
+        return start.startswith(MAGIC) and int.from_bytes(start[10:12], "little") == Kind.SECRET_KEY
+    return False
 
 
 def _publish(temporary: str, target: str, force: bool) -> None:

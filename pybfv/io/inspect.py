@@ -46,7 +46,30 @@ def _study_file(start: bytes, source: Source) -> dict[str, Any]:
     params = None
     with suppress(PlanError, TypeError):
         params = get_set(study.data.get("set"))
-    return {"file": source.origin, "kind": "study", "version": STUDY_VERSION} | _common(study, params)
+    facts = {"file": source.origin, "kind": "study", "version": STUDY_VERSION} | _common(study, params)
+    return facts | {
+        "bounds": _bounds(study.data.get("columns")),
+        "max_rows": study.data.get("max_rows"),
+        "max_contributions": study.data.get("max_contributions"),
+        "missing": study.data.get("missing"),
+    }
+
+
+def _bounds(columns: Any) -> dict[str, str]:
+    """The bounds of each column in its own units, as --bounds takes them; what is malformed is left out."""
+    found = {}
+    for column in columns if isinstance(columns, list) else []:
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            scale = column["scale"]
+            if 0 <= scale <= 1000:
+                found[column["name"]] = ":".join(_decimal(int(column[end]), scale) for end in ("lo", "hi"))
+    return found
+
+
+def _decimal(mantissa: int, decimals: int) -> str:
+    text = str(abs(mantissa)).zfill(decimals + 1)
+    head, tail = text[: len(text) - decimals], text[len(text) - decimals :]
+    return ("-" if mantissa < 0 else "") + head + (f".{tail}" if tail else "")
 
 
 def _common(study: StudyDoc, params: ParameterSet | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A result tells how many contributions it holds, not which.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -13,7 +14,6 @@ import numpy as np
 from pybfv.errors import DataError
 from pybfv.io.container import EndTotals, Kind, RecordReader, RecordWriter, open_records
 from pybfv.io.header import (
-    MAX_NAME,
     Fields,
     check_named,
     named_field,
@@ -111,8 +111,8 @@ def _check_backend(backend: Any, fields: Fields) -> None:
         value = backend[key]
         if value is None and key != "name":
             continue
-        if key in ("name", "kernels"):
-            good = type(value) is str and 0 < len(value) <= MAX_NAME
+        if key in ("name", "kernels"):  # shown to the key holder: words of a lower-case alphabet only
+            good = type(value) is str and re.fullmatch("[a-z][a-z0-9_]{0,31}", value) is not None
         else:
             good = type(value) is int and 0 <= value < 1 << 32
         if not good:

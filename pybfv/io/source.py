@@ -122,6 +122,8 @@ def open_source(path: PathLike) -> Source:
     socket or device that is named instead of being given on standard input.
     """
     if os.fspath(path) == "-":
+        if sys.stdin is None:
+            raise MissingInputError("standard input is closed; name a file or pipe something in")
         return Source(sys.stdin.buffer, "standard input", None)
     origin = shown(path)
     try:
@@ -132,7 +134,8 @@ def open_source(path: PathLike) -> Source:
     except ValueError:
         raise MissingInputError(f"{origin} is not a file name; name an existing file") from None
     except OSError as exc:
-        raise MissingInputError(f"{origin} can't be read: {exc.strerror or exc}") from None
+        hint = "; check the name" if isinstance(exc, FileNotFoundError | NotADirectoryError) else ""
+        raise MissingInputError(f"{origin} can't be read: {exc.strerror or exc}{hint}") from None
     try:
         found = os.fstat(fd)
         _check_regular(found, origin)

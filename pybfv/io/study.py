@@ -57,6 +57,8 @@ def parse_study(raw: bytes, origin: str) -> StudyDoc:
         raise DataError(f"{origin} is {sniff(raw[:16], origin, NEED).label}; this needs {NEED}")
     if not raw:
         raise DataError(f"{origin} is empty; this needs {NEED}")
+    if not raw.startswith(b"{"):
+        raise DataError(f"{origin} is not a study: it is no JSON document; this needs {NEED}, made by pybfv plan")
     data = parse_canonical(raw, origin)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise DataError(f'{origin} is not a study: it has no "format":"{FORMAT}"; this needs {NEED}')

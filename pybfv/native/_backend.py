@@ -98,17 +98,42 @@ class Acc(_Handle):
         self.parts = parts
 
 
+def _missing(name: str, kernels: str, body: str | None, detail: str) -> str:
+    """What to say when a backend can't be opened here; detail: the library's own words, or ""."""
+    said = f" ({detail})" if detail else ""
+    if name == "cpu" and kernels == "ntt":
+        return body_message(body)
+    if name == "sim":
+        return f"backend 'sim' with kernels {kernels!r} can't be used{said}: build it with: make lib"
+    if name == "upmem":
+        return (
+            f"backend 'upmem' with kernels {kernels!r} can't be used{said}: it needs UPMEM hardware, its SDK, and "
+            "the backend built against it (UPMEM_HOME=... make host); check with: pybfv doctor"
+        )
+    return f"backend {name!r} with kernels {kernels!r} is not available in this build: use cpu, ntt"
+
+
 def _index(value: str, known: tuple[str, ...], name: str) -> int:
     if value not in known:
         raise UsageError(f"unknown {name} {value!r}; known are: {', '.join(known)}")
     return known.index(value)
 
 
-class Backend:
-    """A backend of the C library, opened by name ("cpu") for one ring.
+_STRICT = {None: 0, True: 1, False: 2}
+_TIMES = ("host_to_dpu", "kernel", "dpu_to_host", "convert")
+_DETAIL_SIZE = 512
 
-    threads: 1 to 256, 0 for all cores. body: a kernel body, None for the best. BackendUnavailableError
-    for a backend, kernels or body that can't run here.
+
+class Backend:
+    """A backend of the C library, opened by name ("cpu", "sim", "upmem") for one ring.
+
+    threads: CPU threads, 1 to 256, 0 for all cores. body: a CPU kernel body, None for the best. kernels:
+    "ntt" or "limb" (sim and upmem). dpus: 1 to 4096, 0 for the default (sim 64, upmem all). tasklets: 1
+    to 24, 0 for 16. strict: how sim runs its programs, None as PYBFV_SIM says ("strict" or "faithful"),
+    strict without it. profile: "key=value,..." for the SDK's dpu_alloc.
+
+    BackendUnavailableError for a backend, kernels, body or hardware that isn't here; UsageError for
+    numbers out of range, more DPUs than exist among them.
     """
 
     def __init__(
@@ -119,6 +144,10 @@ class Backend:
         threads: int = 1,
         body: str | None = None,
         kernels: str = "ntt",
+        dpus: int = 0,
+        tasklets: int = 0,
+        strict: bool | None = None,
+        profile: str | None = None,
     ) -> None:
         lib, ffi = BFV.lib, BFV.ffi
         argument = prime_argument(primes, lib.BFV_MAX_PRIMES, "primes")
@@ -130,16 +159,23 @@ class Backend:
         options.kernels = _index(kernels, _KERNELS, "kernels")
         options.threads = check_integer(threads, 0, lib.BFV_MAX_THREADS, "threads")
         options.body = body_text
+        options.dpus = check_integer(dpus, 0, lib.BFV_MAX_DPUS, "dpus")
+        options.tasklets = check_integer(tasklets, 0, lib.BFV_MAX_TASKLETS, "tasklets")
+        profile_text = ffi.NULL if profile is None else ffi.new("char[]", profile.encode())
+        options.profile = profile_text
+        options.strict = _STRICT[strict]
+        detail_text = ffi.new("char[]", _DETAIL_SIZE)
+        options.detail, options.detail_size = detail_text, _DETAIL_SIZE
         out = ffi.new("bfv_backend **")
         status = lib.bfv_open(name.encode(), options, out)
-        unsupported = f"backend {name!r} with kernels {kernels!r} is not available in this build: use cpu, ntt"
-        if status == lib.BFV_E_UNSUPPORTED and (name, kernels) == ("cpu", "ntt"):
-            unsupported = body_message(body)
+        detail = ffi.string(detail_text).decode(errors="replace")
         check(
             status,
-            f"opening backend {name!r}",
-            unsupported=unsupported,
-            argument=f"N = {n} with primes {', '.join(map(str, primes))} is no ring for a backend: N must be "
+            f"opening backend {name!r}" + (f": {detail}" if detail else ""),
+            unsupported=_missing(name, kernels, body, detail),
+            argument=f"backend {name!r}: {detail}: choose other numbers"
+            if detail
+            else f"N = {n} with primes {', '.join(map(str, primes))} is no ring for a backend: N must be "
             f"a power of two, the primes distinct, prime, 1 mod {2 * n} and below 2^30",
         )
         self.n = int(n)
@@ -163,7 +199,11 @@ class Backend:
         raise TypeError("a backend can't be copied or pickled")
 
     def _run(self, what: str, function: Any, *arguments: Any) -> None:
-        check(self._owner.run(function, *arguments), what)
+        status = self._owner.run(function, *arguments)
+        if status in (BFV.lib.BFV_E_BACKEND, BFV.lib.BFV_E_MEMORY):
+            detail = BFV.ffi.string(self._owner.run(BFV.lib.bfv_backend_error)).decode(errors="replace")
+            what += f": {detail}" if detail else ""
+        check(status, what)
 
     def _handle(self, handle: Any, kind: type[_Handle]) -> Any:
         if not isinstance(handle, kind) or handle.backend is not self:
@@ -180,16 +220,19 @@ class Backend:
             "name": BFV.ffi.string(out.name).decode(),
             "body": BFV.ffi.string(out.body).decode(),
             "kernels": _KERNELS[out.kernels],
-            "threads": int(out.threads),
+            "threads": int(out.threads) or None,
             "dpus": int(out.dpus) or None,
             "tasklets": int(out.tasklets) or None,
         }
 
     def stats(self) -> dict[str, int]:
-        """sums, products: ciphertexts and products accumulated; bytes_in, bytes_out: moved."""
+        """sums, products: ciphertexts and products accumulated; bytes_in, bytes_out: put and taken back.
+
+        host_to_dpu, kernel, dpu_to_host, convert: nanoseconds of wall time, 0 for cpu.
+        """
         out = BFV.ffi.new("bfv_stats *")
         self._run("stats", BFV.lib.bfv_get_stats, out)
-        return {name: int(getattr(out, name)) for name in ("sums", "products", "bytes_in", "bytes_out")}
+        return {name: int(getattr(out, name)) for name in ("sums", "products", "bytes_in", "bytes_out", *_TIMES)}
 
     # arrays
 
@@ -307,6 +350,14 @@ class Backend:
             raise UsageError("mul needs arrays of equal count and two parts")
         self._need_ntt(a, b)
         return self._result("mul", BFV.lib.bfv_mul, a.count, 3, a.form, *pointers)
+
+    def convert(self, array: Array, form: str) -> Array:
+        """The array in ``form``, "ntt" or "coefficient", the one that it isn't in."""
+        number = _index(form, _FORMS, "form")
+        if array.form == form:
+            raise UsageError(f"these ciphertexts are in {form} form already")
+        pointer = self._handle(array, Array)
+        return self._result("convert", BFV.lib.bfv_convert, array.count, array.parts, form, pointer, number)
 
     # accumulators
 

@@ -22,7 +22,9 @@ enum {
     BFV_MAX_T_PRIMES = 20,
     BFV_MAX_T_WORDS = 8,
     BFV_MAX_PARTS = 3,
-    BFV_MAX_THREADS = 256
+    BFV_MAX_THREADS = 256,
+    BFV_MAX_DPUS = 4096,
+    BFV_MAX_TASKLETS = 24
 };
 const char *bfv_status_text(int status);
 uint32_t bfv_crc32c(uint32_t crc, const void *data, size_t size);
@@ -69,6 +71,7 @@ enum { BFV_FORM_NTT = 0, BFV_FORM_COEFFICIENT = 1, BFV_FORM_LIMB = 2 };
 enum { BFV_POINTWISE = 0, BFV_CONVOLVE = 1 };
 enum { BFV_KERNELS_NTT = 0, BFV_KERNELS_LIMB = 1 };
 enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1 };
+enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
 enum { BFV_PUT_BORROW = 1 };
 typedef struct {
     uint32_t n;
@@ -77,6 +80,12 @@ typedef struct {
     uint32_t kernels;
     uint32_t threads;
     const char *body;
+    uint32_t dpus;
+    uint32_t tasklets;
+    const char *profile;
+    uint32_t strict;
+    uint32_t detail_size;
+    char *detail;
 } bfv_options;
 typedef struct {
     uint32_t n;
@@ -101,11 +110,16 @@ typedef struct {
     uint64_t products;
     uint64_t bytes_in;
     uint64_t bytes_out;
+    uint64_t host_to_dpu;
+    uint64_t kernel;
+    uint64_t dpu_to_host;
+    uint64_t convert;
 } bfv_stats;
 int bfv_open(const char *name, const bfv_options *options, bfv_backend **out);
 void bfv_close(bfv_backend *backend);
 int bfv_get_info(const bfv_backend *backend, bfv_info *out);
 int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
+const char *bfv_backend_error(const bfv_backend *backend);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
 int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count, bfv_array **out,
             bfv_ticket *ticket);
@@ -119,6 +133,7 @@ int bfv_neg(bfv_backend *backend, const bfv_array *a, bfv_array **out);
 int bfv_add_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out);
 int bfv_mul_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, bfv_array **out);
 int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_array **out);
+int bfv_convert(bfv_backend *backend, const bfv_array *a, uint32_t form, bfv_array **out);
 int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out);
 int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc);
 int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first, uint64_t stride,

@@ -29,8 +29,8 @@ def body_argument(body: str | None) -> Any:
 
 def body_message(body: str | None) -> str:
     """What to say when a kernel body can't run here."""
-    asked = "the one named in PYBFV_CPU" if body is None else repr(body)
-    return f"kernel body {asked} can't run here; this machine has: {', '.join(bodies())}"
+    asked = "PYBFV_CPU names a kernel body that" if body is None else f"kernel body {body!r}"
+    return f"{asked} can't run here; this machine has: {', '.join(bodies())}"
 
 
 def prime_argument(primes: Sequence[int], limit: int, name: str) -> Any:

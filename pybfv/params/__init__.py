@@ -183,12 +183,19 @@ SETS: dict[str, ParameterSet] = {row[0]: ParameterSet(*row) for row in _table.SE
 """The named sets, in the order in which a planner prefers them; the insecure ones come last."""
 
 
+def _known_sets() -> str:
+    """The names by what they are for."""
+    kinds = {"2024/463": "", "2018 standard": "by the 2018 standard only ", "none": "for tests "}
+    groups = {kind: [ps.name for ps in SETS.values() if ps.basis == kind] for kind in kinds}
+    return "; ".join(f"{kinds[kind]}{', '.join(names)}" for kind, names in groups.items())
+
+
 def get_set(name: str) -> ParameterSet:
     """The named set; PlanError listing the known names when there is none."""
     try:
         return SETS[name]
     except (KeyError, TypeError):
-        raise PlanError(f"unknown parameter set {name!r}; known sets: {', '.join(SETS)}") from None
+        raise PlanError(f"unknown parameter set {name!r}; known sets: {_known_sets()}") from None
 
 
 def batching_primes(n: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ ERROR_VARIANCE = 10.5
 """Variance of a centred binomial error with 21 + 21 bits."""
 TERNARY_VARIANCE = 2 / 3
 """Variance of a uniform ternary coefficient."""
-ROUNDING = 0.5
+ROUNDING = 0.5 + 2.0**-28
 """Largest |round(q m/t) - q m/t|."""
 SQUARE_EXCESS = 2.0
 """K of the comparison lemma (docs/noise.md): what the diagonal of a square costs beyond a Gaussian's."""

@@ -25,14 +25,22 @@ def public_polys(ring: Ring, seed: bytes, p0: np.ndarray) -> np.ndarray:
 
 def encrypt(ring: Ring, pk: np.ndarray, scaled: np.ndarray | None, out: np.ndarray | None = None) -> np.ndarray:
     """A fresh public-key encryption [2, L, N] of a scaled plaintext [L, N] in coefficient form."""
-    return ring.encrypt_public(pk, scaled, private_bytes(ring.encrypt_bytes(2)), out)
+    rnd = private_bytes(ring.encrypt_bytes(2))
+    try:
+        return ring.encrypt_public(pk, scaled, rnd, out)
+    finally:
+        rnd.fill(0)  # whoever has these bytes reads the message
 
 
 def encrypt_zero(ring: Ring, pk: np.ndarray, parts: int) -> np.ndarray:
     """A fresh encryption of zero with 2 or 3 parts, the size of what it re-randomises."""
     if parts == 2:
         return encrypt(ring, pk, None)
-    return ring.encrypt_zero3(pk, private_bytes(ring.encrypt_bytes(3)))
+    rnd = private_bytes(ring.encrypt_bytes(3))
+    try:
+        return ring.encrypt_zero3(pk, rnd)
+    finally:
+        rnd.fill(0)
 
 
 def uniform_but_constant(ring: Ring) -> np.ndarray:

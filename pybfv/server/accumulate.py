@@ -147,6 +147,7 @@ def accumulate(
     sources: Sequence[str],
     open_backend: Callable[[Study], Backend],
     progress: Callable[[int], None] = lambda done: None,
+    check: Callable[[Study, str], None] = lambda study, key_id: None,
 ) -> tuple[Partial, dict[str, Any]]:
     """Accumulates contributions (paths, or "-") into a partial; also what the backend says of itself.
 
@@ -173,6 +174,7 @@ def accumulate(
                         f"study says {study.per_block} at {study.ps.name}: get the file again from its maker"
                     )
                 if backend is None or sums is None or buffer is None:
+                    check(study, reader.key_id)  # a key that is refused is refused before the work
                     backend = open_backend(study)
                     sums = Accumulation(study, backend)
                     ps = study.ps

@@ -48,19 +48,25 @@ def blind(ring: native.Ring, study: Study, modulus: int, depth: int, ct: np.ndar
     return out
 
 
+def require_key(study: Study, key_id: str, key: PublicKey | None) -> None:
+    """KeyRefusedError unless ``key`` is there when totals need it, and is the contributions' own."""
+    if study.reveal != "totals":
+        return
+    if key is None:
+        raise KeyRefusedError("totals are re-randomised with the public key: give it with --key")
+    if key.key_id != key_id or key.study.hash != study.hash:
+        raise KeyRefusedError(
+            f"the contributions are under key {key_id}, not under the given key {key.key_id}; "
+            "give the public key that they were encrypted with"
+        )
+
+
 def finish(partial: Partial, study: Study, key: PublicKey | None, backend: Backend, info: dict[str, Any]) -> Result:
     """The result of a partial. ``key`` is needed under totals, and must be the contributions' key.
 
     Raises KeyRefusedError for another key, DataError for accumulators that aren't the study's.
     """
-    if study.reveal == "totals":
-        if key is None:
-            raise KeyRefusedError("totals are re-randomised with the public key: give it with --key")
-        if key.key_id != partial.key_id or key.study.hash != study.hash:
-            raise KeyRefusedError(
-                f"the contributions are under key {partial.key_id}, not under the given key {key.key_id}; "
-                "give the public key that they were encrypted with"
-            )
+    require_key(study, partial.key_id, key)
     names = study.names()
     if {n for n, *_ in names} != set(partial.accumulators):
         raise DataError("the partial's accumulators are not those of its study; compute it anew")

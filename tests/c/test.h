@@ -37,7 +37,18 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(handles)                                                                                               \
     X(out_of_memory)                                                                                         \
     X(crc_vectors)                                                                                           \
-    X(crc_bodies)
+    X(crc_bodies)                                                                                            \
+    X(limb_wide)                                                                                             \
+    X(limb_pairs)                                                                                            \
+    X(limb_chains)                                                                                           \
+    X(limb_products)                                                                                         \
+    X(limb_reductions)                                                                                       \
+    X(limb_split_wide)                                                                                       \
+    X(limb_split_pairs)                                                                                      \
+    X(limb_split_chains)                                                                                     \
+    X(limb_split_products)                                                                                   \
+    X(limb_split_reductions)                                                                                 \
+    X(limb_conversion)
 
 #define DECLARE(name) void test_##name(void);
 TESTS(DECLARE)

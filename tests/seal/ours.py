@@ -10,23 +10,14 @@ import numpy as np
 from sealio import Judge
 
 from pybfv import native
+from pybfv.client.keys import draw_secret
 from pybfv.native.secret import Secret, round_phase
 from pybfv.params import get_set
 from pybfv.scheme import public
-from pybfv.scheme.noise import key_ok
 from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
 
 ANY_NOISE = 2**63 - 1
 """round_phase's bound in units of 2^-64: just below one half, so nothing is refused."""
-
-
-def draw_secret(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A secret and a key error within the published ceilings, int8 [N] each."""
-    while True:
-        s = native.sample_ternary(n, private_bytes(native.ternary_bytes(n)))
-        e = native.sample_error(n, private_bytes(native.error_bytes(n)))
-        if key_ok(s, e):
-            return s, e
 
 
 class Keys:

@@ -1,227 +1,74 @@
-"""Writes the golden files of format version 1, and the example and expansion of FORMAT.md.
+"""Writes golden files of format version 1: two whole jobs, from the table to the result.
 
-    python tests/vectors/golden/make_golden.py             compare the files with what the code writes
-    python tests/vectors/golden/make_golden.py --write     write them (never over those of a released version)
-    python tests/vectors/golden/make_golden.py --document  print the listings of FORMAT.md, sections 9 and 10
+    python tests/vectors/golden/make_golden.py    write the jobs that are not there yet
 
-The contents are made-up residues, not encryptions. tests/test_io.py reads the files back with the code
-and takes them apart with a second reader of its own.
+Encryption is random, so that no run writes the same files again; what is committed stays, as the record of what
+version 1 computes with. A folder that exists is never written to. tests/test_golden.py computes with the files.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import struct
 import sys
-import tempfile
 from pathlib import Path
 
-import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-from pybfv.io import (
-    ContributionWriter,
-    Partial,
-    PublicKey,
-    Result,
-    SecretKey,
-    StudyDoc,
-    write_partial,
-    write_public,
-    write_result,
-    write_secret,
-)
+from pybfv import flow
+from pybfv.io.study import write_study
 
 HERE = Path(__file__).parent
-N, PRIMES = 16, (67043329, 134348801)
-L = len(PRIMES)
-SEED = bytes(range(32))
-STUDY = {"format": "pybfv-study", "set": "insecure_n16_q53", "statistics": ["count"], "version": 1}
+JOBS = {
+    # products: batched slots, re-randomised and blinded
+    "regression": {
+        "tables": ("x,y\n1.5,2\n-2.0,7\n3.5,-1\n", "y,x\n4,0.0\n9,-4.5\n"),
+        "statistics": ["count", "mean:x", "variance:y", "linreg:y~x"],
+        "bounds": ["x=-5.0:5.0", "y=-10:20"],
+        "reveal": "totals",
+        "set_name": "insecure_n64_q106",
+    },
+    # sums: coefficients; the second contribution is symmetric
+    "slots": {
+        "tables": ("pay\n10.25\n250.00\n" + "0.01\n" * 17, "pay\n3.50\n"),
+        "statistics": ["sum:pay", "mean:pay"],
+        "bounds": ["pay=0.00:250.00"],
+        "reveal": "slots",
+        "set_name": "insecure_n16_q53",
+    },
+}
 
 
-def residues(*shape: int, salt: int) -> np.ndarray:
-    """Made-up residues [*shape, L, N]: 1000003 (k + salt) mod p for the k-th word."""
-    count = int(np.prod(shape)) * L * N
-    words = (np.arange(count, dtype=np.uint64) + np.uint64(salt)) * np.uint64(1000003)
-    array = words.reshape(*shape, L, N) % np.array(PRIMES, dtype=np.uint64)[:, None]
-    return array.astype(np.uint32)
+def write(folder: Path, job: dict) -> None:
+    """The files of one job: tables, study, keys, contributions, partial, result."""
+    folder.mkdir()
+    study = flow.plan(
+        _table(folder, 0, job),
+        job["statistics"],
+        bounds=job["bounds"],
+        max_rows=40,
+        max_contributions=2,
+        reveal=job["reveal"],
+        set_name=job["set_name"],
+        insecure=True,
+    ).study
+    with open(folder / "study.json", "wb") as stream:
+        write_study(stream, study.doc)
+    secret, public = flow.keygen(study)
+    flow.write_keys(secret, public, str(folder))
+    names = []
+    for k in range(2):
+        key = secret if k and job["reveal"] == "slots" else public
+        names.append(str(folder / f"{k}.bfvc"))
+        flow.encrypt(study, _table(folder, k, job), key, names[-1])
+    flow.compute_to_partial(names, str(folder / "partial.bfvp"))
+    flow.compute(names, str(folder / "result.bfvr"), key=public)
 
 
-def study() -> StudyDoc:
-    """The study of all golden files."""
-    return StudyDoc.from_data(STUDY)
-
-
-def public_key() -> PublicKey:
-    """The public key of all golden files."""
-    return PublicKey(study(), N, PRIMES, SEED, residues(salt=7))
-
-
-def secret_key() -> SecretKey:
-    """A secret key (of a set without security, and unrelated to the public key)."""
-    s = np.array([0, 1, -1, 1, 0, 0, -1, -1, 1, 1, 0, -1, 1, 0, -1, 0], dtype=np.int8)
-    return SecretKey(study().hash, public_key().key_id, "insecure_n16_q53", N, s)
-
-
-def partial() -> Partial:
-    """A partial of two contributions."""
-    return Partial(
-        study=study(),
-        key_id=public_key().key_id,
-        contribution_ids=("0" * 31 + "1", "f" * 32),
-        rows=23,
-        dropped=2,
-        ciphertexts=3,
-        accumulators={"sum.0.0": residues(2, salt=11), "product.0.1.0": residues(3, salt=12)},
-    )
-
-
-def result() -> Result:
-    """A result of two contributions."""
-    return Result(
-        study=study(),
-        key_id=public_key().key_id,
-        rows=23,
-        dropped=2,
-        contributions=2,
-        reveal="totals",
-        product="scale-free",
-        packing="batched",
-        flood_bits=9,
-        backend={"name": "cpu", "kernels": "ntt", "threads": 2, "dpus": None, "tasklets": None},
-        ciphertexts={"sum.0.0": residues(2, salt=13)},
-    )
-
-
-def contents() -> dict[str, bytes]:
-    """The golden files by name, as the code writes them now."""
-    doc, key = study(), public_key()
-    files = {"study.json": doc.raw}
-
-    stream = io.BytesIO()
-    write_public(stream, key)
-    files["public.key"] = stream.getvalue()
-
-    with tempfile.TemporaryDirectory() as folder:
-        write_secret(Path(folder) / "secret.key", secret_key())
-        files["secret.key"] = (Path(folder) / "secret.key").read_bytes()
-
-    stream = io.BytesIO()
-    writer = ContributionWriter(stream, doc, key.key_id, "00112233445566778899aabbccddeeff", "public", N, PRIMES, 2)
-    writer.block(residues(2, 2, salt=1))
-    writer.block(residues(2, 2, salt=2))
-    writer.close(rows=20, dropped=1)
-    files["public.bfvc"] = stream.getvalue()
-
-    stream = io.BytesIO()
-    writer = ContributionWriter(stream, doc, key.key_id, "ffeeddccbbaa99887766554433221100", "symmetric", N, PRIMES, 1)
-    writer.symmetric_block(np.frombuffer(SEED, dtype=np.uint8)[None], residues(1, salt=3))
-    writer.close(rows=3, dropped=1)
-    files["symmetric.bfvc"] = stream.getvalue()
-
-    stream = io.BytesIO()
-    write_partial(stream, partial())
-    files["partial.bfvp"] = stream.getvalue()
-
-    stream = io.BytesIO()
-    write_result(stream, result())
-    files["result.bfvr"] = stream.getvalue()
-
-    facts = {"seed": SEED.hex(), "n": N, "primes": PRIMES, "residues": [expand(SEED, i) for i in range(L)]}
-    files["expansion.json"] = json.dumps(facts).encode() + b"\n"
-    return files
-
-
-def expand(seed: bytes, index: int) -> list[int]:
-    """FORMAT.md, section 9."""
-    p = PRIMES[index]
-    counter = struct.pack("<I", index) + bytes(12)
-    stream = Cipher(algorithms.AES(seed), modes.CTR(counter)).encryptor()
-    taken: list[int] = []
-    while len(taken) < N:
-        (word,) = struct.unpack("<I", stream.update(bytes(4)))
-        value = word & ((1 << p.bit_length()) - 1)
-        if value < p:
-            taken.append(value)
-    return taken
-
-
-def document_expansion() -> str:
-    """The listing in FORMAT.md, section 9."""
-    lines = []
-    for i, p in enumerate(PRIMES):
-        values = [str(v) for v in expand(SEED, i)]
-        lines += [f"mod {p}: " + " ".join(values[:8]), " " * len(f"mod {p}: ") + " ".join(values[8:])]
-    return "\n".join(lines)
-
-
-def document_example() -> str:
-    """The listing in FORMAT.md, section 10."""
-    data = contents()["symmetric.bfvc"]
-    lines: list[str] = []
-    at = 0
-
-    def line(size: int, meaning: str) -> bytes:
-        nonlocal at
-        part = data[at : at + size]
-        lines.append(f"{at:04x}  {' '.join(f'{b:02x}' for b in part):<47}  {meaning}".rstrip())
-        at += size
-        return part
-
-    def text(size: int) -> None:
-        while size:
-            step = min(16, size)
-            shown = "".join(chr(b) if 32 <= b < 127 else "." for b in data[at : at + step])
-            line(step, f"|{shown}")
-            size -= step
-
-    line(8, "magic")
-    line(2, "format version 1")
-    line(2, "kind 3, a contribution")
-    line(4, "CRC-32C of bytes 0000 to 000b")
-    number = 0
-    tag = b""
-    while tag != b"END ":
-        tag = line(4, f"record {number}: tag {tag_text(data[at : at + 4])}")
-        size = struct.unpack("<Q", line(8, f"payload bytes: {struct.unpack_from('<Q', data, at)[0]}"))[0]
-        if tag == b"BLCK":
-            for k in range(0, 32, 16):
-                line(16, f"seed of ciphertext 0, bytes {k} to {k + 15}")
-            for p in PRIMES:
-                for j in range(0, N, 4):
-                    line(16, f"first part mod {p}: residues {j} to {j + 3}")
-        elif tag == b"END ":
-            for meaning in ("records before this one", "rows", "dropped rows", "blocks"):
-                line(8, f"{meaning}: {struct.unpack_from('<Q', data, at)[0]}")
-        else:
-            text(size)
-        line(4, f"CRC-32C of record {number} with its binding and number")
-        number += 1
-    assert at == len(data)
-    return "\n".join(lines)
-
-
-def tag_text(tag: bytes) -> str:
-    """A tag in quotes."""
-    return '"' + tag.decode("ascii") + '"'
-
-
-def main(arguments: list[str]) -> int:
-    """The command line."""
-    if arguments == ["--document"]:
-        print(document_expansion(), document_example(), sep="\n\n")
-        return 0
-    wrong = 0
-    for name, data in contents().items():
-        path = HERE / name
-        if arguments == ["--write"]:
-            path.write_bytes(data)
-        elif not path.is_file() or path.read_bytes() != data:
-            print(f"{path} differs from what the code writes")
-            wrong = 1
-    return wrong
+def _table(folder: Path, k: int, job: dict) -> str:
+    path = folder / f"{k}.csv"
+    path.write_text(job["tables"][k])
+    return str(path)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for name, job in JOBS.items():
+        if not (HERE / name).exists():
+            write(HERE / name, job)
+            print(f"{HERE / name} written", file=sys.stderr)

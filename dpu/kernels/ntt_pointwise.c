@@ -1,0 +1,78 @@
+/* Pointwise sums, differences and products mod p of ciphertexts in slices (abi.h). */
+#include "stream.h"
+
+/* Each: the result of one block. In, Out: residues. */
+static void block_add(const struct stream_block *block) {
+    const uint32_t words = block->shape.in * BFV_UNIT;
+    for (uint32_t u = 0; u < block->units; u++) {
+        const uint32_t p = block->rows[u].mod.p;
+        for (uint32_t j = u * words; j < (u + 1) * words; j++) {
+            block->out[j] = zq_add(block->a[j], block->b[j], p);
+        }
+    }
+}
+
+static void block_sub(const struct stream_block *block) {
+    const uint32_t words = block->shape.in * BFV_UNIT;
+    for (uint32_t u = 0; u < block->units; u++) {
+        const uint32_t p = block->rows[u].mod.p;
+        for (uint32_t j = u * words; j < (u + 1) * words; j++) {
+            block->out[j] = zq_sub(block->a[j], block->b[j], p);
+        }
+    }
+}
+
+static void block_mul(const struct stream_block *block) {
+    const uint32_t words = block->shape.in * BFV_UNIT;
+    for (uint32_t u = 0; u < block->units; u++) {
+        const struct zq_mod *mod = &block->rows[u].mod;
+        for (uint32_t j = u * words; j < (u + 1) * words; j++) {
+            block->out[j] = zq_mul(block->a[j], block->b[j], mod);
+        }
+    }
+}
+
+/* (a0 b0, a0 b1 + a1 b0, a1 b1). */
+static void block_tensor(const struct stream_block *block) {
+    for (uint32_t u = 0; u < block->units; u++) {
+        const struct zq_mod *mod = &block->rows[u].mod;
+        const uint32_t *a0 = block->a + u * 2 * BFV_UNIT, *a1 = a0 + BFV_UNIT;
+        const uint32_t *b0 = block->b + u * 2 * BFV_UNIT, *b1 = b0 + BFV_UNIT;
+        uint32_t *c0 = block->out + u * 3 * BFV_UNIT, *c1 = c0 + BFV_UNIT, *c2 = c1 + BFV_UNIT;
+        for (uint32_t j = 0; j < BFV_UNIT; j++) {
+            c0[j] = zq_mul(a0[j], b0[j], mod);
+            c1[j] = zq_add(zq_mul(a0[j], b1[j], mod), zq_mul(a1[j], b0[j], mod), mod->p);
+            c2[j] = zq_mul(a1[j], b1[j], mod);
+        }
+    }
+}
+
+static struct stream_shape shape_of(const struct bfv_args *args) {
+    const struct stream_shape tensor = {2, 3}, same = {args->parts, args->parts};
+    return args->command == BFV_CMD_NTT_TENSOR ? tensor : same;
+}
+
+uint32_t ntt_pointwise_heap(const struct bfv_args *args) {
+    if (!slice_valid(args) || (args->command == BFV_CMD_NTT_TENSOR && args->parts != 2)) {
+        return 0;
+    }
+    return args->tasklets * stream_lines(shape_of(args)) * args->block * BFV_UNIT_BYTES;
+}
+
+void ntt_pointwise(const struct bfv_args *args, void *heap) {
+    const struct stream_shape shape = shape_of(args);
+    switch (args->command) {
+    case BFV_CMD_NTT_ADD:
+        stream_blocks(args, heap, shape, block_add);
+        break;
+    case BFV_CMD_NTT_SUB:
+        stream_blocks(args, heap, shape, block_sub);
+        break;
+    case BFV_CMD_NTT_MUL:
+        stream_blocks(args, heap, shape, block_mul);
+        break;
+    default:
+        stream_blocks(args, heap, shape, block_tensor);
+        break;
+    }
+}

@@ -1,0 +1,224 @@
+/* Forward and inverse negacyclic transforms of whole residue polynomials, all stages in
+ * one launch. The butterflies, their ranges and the tables are those of dpu/core/ntt.h;
+ * here the words lie in MRAM, up to SPAN of them in WRAM at a time, and all tasklets share
+ * each stage.
+ *
+ *     N <= SPAN        load, log2 N stages with a barrier after each, store
+ *     N  = 2 SPAN      the stage that joins the halves streams through WRAM, MRAM to MRAM;
+ *                      then each half as above, its blocks being N/2 apart in the tables
+ *
+ * Twiddles do not fit beside the words: each tasklet streams those of its butterflies.
+ */
+#include "stream.h"
+
+enum {
+    SPAN_LOG = 13,
+    SPAN = 1 << SPAN_LOG,     /* words of a polynomial that WRAM holds */
+    TWIDDLES = 16,            /* pairs that a tasklet holds */
+    OWN_BYTES = TWIDDLES * 8, /* of a tasklet beside the words; not less than a row of a prime */
+    CHUNK = 128               /* words of the streamed stage, for each of the two sides */
+};
+
+_Static_assert(OWN_BYTES >= (int)sizeof(struct bfv_prime_row),
+               "the row passes through the tasklet's own bytes");
+
+struct transform {
+    const struct bfv_args *args;
+    uint32_t *words;           /* [min(N, SPAN)], shared */
+    struct bfv_twiddle *pairs; /* [TWIDDLES], the tasklet's */
+    struct zq_mod mod;
+    uint32_t row; /* MRAM offset of the prime's twiddles */
+    bool inverse;
+};
+
+/* [*first, *last): the tasklet's share of `units`; empty when it is idle. */
+static void share_of(const struct bfv_args *args, uint32_t units, uint32_t *first, uint32_t *last) {
+    const uint32_t id = (uint32_t)me();
+    *first = 0;
+    *last = 0;
+    if (id < args->tasklets) {
+        const uint32_t each = units / args->tasklets, more = units % args->tasklets;
+        *first = id * each + (id < more ? id : more);
+        *last = *first + each + (id < more ? 1 : 0);
+    }
+}
+
+/* (x, y) -> (x + w y, x - w y). In, Out: < 4p. */
+static inline void butterfly_forward(uint32_t *x, uint32_t *y, struct bfv_twiddle w, uint32_t p) {
+    const uint32_t u = zq_fold(*x, 2 * p);
+    const uint32_t v = zq_mul_shoup_lazy(*y, w.w, w.shoup, p);
+    *x = u + v;
+    *y = u - v + 2 * p;
+}
+
+/* (x, y) -> (x + y, (x - y) w). In, Out: < 2p. */
+static inline void butterfly_inverse(uint32_t *x, uint32_t *y, struct bfv_twiddle w, uint32_t p) {
+    const uint32_t a = *x, b = *y;
+    *x = zq_fold(a + b, 2 * p);
+    *y = zq_mul_shoup_lazy(a - b + 2 * p, w.w, w.shoup, p);
+}
+
+/* (x, y) -> ((x + y) / N, (x - y) w / N), both factors in the table. In: < 2p. Out: < p. */
+static inline void butterfly_last(uint32_t *x, uint32_t *y, const struct bfv_twiddle w[2], uint32_t p) {
+    const uint32_t a = *x, b = *y;
+    *x = zq_mul_shoup(a + b, w[0].w, w[0].shoup, p);
+    *y = zq_mul_shoup(a - b + 2 * p, w[1].w, w[1].shoup, p);
+}
+
+static inline void read_pairs(const struct transform *t, uint32_t index, uint32_t count) {
+    stream_read(t->row + index * (uint32_t)sizeof *t->pairs, t->pairs, count * (uint32_t)sizeof *t->pairs);
+}
+
+/* One stage in WRAM: `words` = 2^log words in blocks of 2^(log_gap + 1); the first block's twiddle is
+ * number `base` of the table. */
+static void stage(const struct transform *t, uint32_t log, uint32_t log_gap, uint32_t base) {
+    const uint32_t gap = UINT32_C(1) << log_gap, p = t->mod.p;
+    uint32_t first = 0, last = 0;
+    share_of(t->args, UINT32_C(1) << (log - 1), &first, &last);
+    uint32_t have = UINT32_MAX; /* the block of pairs[0] */
+    while (first < last) {
+        const uint32_t block = first >> log_gap, from = first & (gap - 1);
+        const uint32_t run = last - first < gap - from ? last - first : gap - from;
+        if (have == UINT32_MAX || block >= have + TWIDDLES) {
+            const uint32_t left = ((last - 1) >> log_gap) + 1 - block;
+            read_pairs(t, base + block, left < TWIDDLES ? left : (uint32_t)TWIDDLES);
+            have = block;
+        }
+        const struct bfv_twiddle w = t->pairs[block - have];
+        uint32_t *x = t->words + (block << (log_gap + 1)) + from, *y = x + gap;
+        for (uint32_t j = 0; j < run; j++) {
+            if (t->inverse) {
+                butterfly_inverse(x + j, y + j, w, p);
+            } else {
+                butterfly_forward(x + j, y + j, w, p);
+            }
+        }
+        first += run;
+    }
+    kernel_sync();
+}
+
+/* The inverse's last stage in WRAM, for N <= SPAN. */
+static void stage_last(const struct transform *t, uint32_t log) {
+    const uint32_t gap = UINT32_C(1) << (log - 1);
+    uint32_t first = 0, last = 0;
+    share_of(t->args, gap, &first, &last);
+    if (first < last) {
+        read_pairs(t, 0, 2);
+        for (uint32_t j = first; j < last; j++) {
+            butterfly_last(t->words + j, t->words + j + gap, t->pairs, t->mod.p);
+        }
+    }
+    kernel_sync();
+}
+
+/* The stage that joins the two halves of N = 2 SPAN words at MRAM offset `at`. */
+static void stage_streamed(const struct transform *t, uint32_t at) {
+    const uint32_t p = t->mod.p;
+    uint32_t first = 0, last = 0;
+    share_of(t->args, SPAN / CHUNK, &first, &last);
+    if (first < last) {
+        uint32_t *x = t->words + (uint32_t)me() * 2 * CHUNK, *y = x + CHUNK;
+        read_pairs(t, 0, 2);
+        for (uint32_t chunk = first; chunk < last; chunk++) {
+            const uint32_t left = at + chunk * CHUNK * 4, right = left + SPAN * 4;
+            stream_read(left, x, CHUNK * 4);
+            stream_read(right, y, CHUNK * 4);
+            for (uint32_t j = 0; j < CHUNK; j++) {
+                if (t->inverse) {
+                    butterfly_last(x + j, y + j, t->pairs, p);
+                } else {
+                    butterfly_forward(x + j, y + j, t->pairs[1], p);
+                }
+            }
+            stream_write(x, left, CHUNK * 4);
+            stream_write(y, right, CHUNK * 4);
+        }
+    }
+    kernel_sync();
+}
+
+/* Moves the tasklet's share of 2^log words between MRAM at `at` and WRAM. A share is whole pairs. */
+static void move(const struct transform *t, uint32_t at, uint32_t log, bool store) {
+    uint32_t first = 0, last = 0;
+    share_of(t->args, UINT32_C(1) << (log - 1), &first, &last);
+    if (first < last) {
+        uint32_t *words = t->words + 2 * first;
+        if (!store) {
+            stream_read(at + 8 * first, words, 8 * (last - first));
+        } else {
+            if (!t->inverse) {
+                for (uint32_t j = 0; j < 2 * (last - first); j++) { /* below 4p */
+                    words[j] = zq_fold(zq_fold(words[j], 2 * t->mod.p), t->mod.p);
+                }
+            }
+            stream_write(words, at + 8 * first, 8 * (last - first));
+        }
+    }
+    kernel_sync();
+}
+
+/* Part `half` of `parts` of a polynomial: the stages that stay inside it. */
+static void inner(const struct transform *t, uint32_t at, uint32_t log, uint32_t half, uint32_t parts) {
+    move(t, at, log, false);
+    if (!t->inverse) {
+        for (uint32_t k = 0; k < log; k++) { /* 2^k blocks here, 2^k parts in all */
+            stage(t, log, log - 1 - k, (parts + half) << k);
+        }
+    } else {
+        for (uint32_t k = log; k-- > (parts == 1 ? 1u : 0u);) {
+            stage(t, log, log - 1 - k, (parts + half) << k);
+        }
+        if (parts == 1) {
+            stage_last(t, log);
+        }
+    }
+    move(t, at, log, true);
+}
+
+static uint32_t log_of(const struct bfv_args *args) {
+    return args->log_n < SPAN_LOG ? args->log_n : (uint32_t)SPAN_LOG;
+}
+
+uint32_t ntt_transform_heap(const struct bfv_args *args) {
+    if (args->log_n < 1 || args->log_n > SPAN_LOG + 1 || args->primes == 0) {
+        return 0;
+    }
+    return (4u << log_of(args)) + args->tasklets * OWN_BYTES;
+}
+
+void ntt_transform(const struct bfv_args *args, void *heap) {
+    const uint32_t log = log_of(args);
+    const uint32_t table = (uint32_t)sizeof(struct bfv_twiddle) << args->log_n;
+    uint8_t *own = (uint8_t *)heap + (4u << log) + (uint32_t)me() * OWN_BYTES;
+    struct transform t = {
+        .args = args,
+        .words = heap,
+        .pairs = (struct bfv_twiddle *)(void *)own,
+        .inverse = args->command == BFV_CMD_NTT_INVERSE,
+    };
+    uint32_t prime = args->first;
+    for (uint32_t k = 0; k < args->count; k++) {
+        const uint32_t at = args->a + k * args->stride_a;
+        if (kernel_first(args) != UINT32_MAX) {
+            /* The row of the prime passes through the tasklet's own bytes. */
+            struct bfv_prime_row *row = (struct bfv_prime_row *)(void *)own;
+            stream_read(args->tables + prime * (uint32_t)sizeof *row, row, sizeof *row);
+            t.mod = row->mod;
+        }
+        t.row = args->b + prime * table;
+        if (args->log_n <= SPAN_LOG) {
+            inner(&t, at, log, 0, 1);
+        } else {
+            if (!t.inverse) {
+                stage_streamed(&t, at);
+            }
+            inner(&t, at, log, 0, 2);
+            inner(&t, at + SPAN * 4, log, 1, 2);
+            if (t.inverse) {
+                stage_streamed(&t, at);
+            }
+        }
+        prime = prime + 1 < args->primes ? prime + 1 : 0;
+    }
+}

@@ -1,0 +1,37 @@
+/* Stacks that one thread switches between. */
+#ifndef DPUSIM_FIBRE_H
+#define DPUSIM_FIBRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(DPUSIM_UCONTEXT)
+#define FIBRE_ASSEMBLY 1
+#else
+#define FIBRE_ASSEMBLY 0
+#include <ucontext.h>
+#endif
+
+struct fibre {
+    void *sp;       /* of a stack that isn't running */
+    uint8_t *low;   /* the mapping: guard page first */
+    size_t bytes;   /* of the mapping */
+    size_t guarded; /* bytes from low that a stack must not reach */
+#if !FIBRE_ASSEMBLY
+    ucontext_t context;
+#endif
+};
+
+/* Maps a stack of that many usable bytes; 0 or -1. */
+int fibre_map(struct fibre *fibre, size_t usable);
+void fibre_unmap(struct fibre *fibre);
+/* Only the upper `usable` bytes may be touched from now on; 0 or -1. */
+int fibre_limit(struct fibre *fibre, size_t usable);
+
+/* The next switch to it calls entry(), which never returns. */
+void fibre_start(struct fibre *fibre, void (*entry)(void));
+
+/* Saves the running stack in *from, continues `to`. */
+void fibre_switch(struct fibre *from, struct fibre *to);
+
+#endif

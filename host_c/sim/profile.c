@@ -1,0 +1,112 @@
+/* Profiles: "key=value,..." in the environment (UPMEM_PROFILE_BASE, UPMEM_PROFILE) and in the
+ * call; later ones win. Keys that nobody knows are ignored, as the SDK does. */
+#define _GNU_SOURCE
+#include "sim.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 0);
+    if (*text == '\0' || *text == '-' || *end != '\0' || errno != 0 || value < least || value > most)
+        return false;
+    *out = value;
+    return true;
+}
+
+struct draft {
+    char backend[32];
+    uint64_t strict, threads, dpus_per_ci, cis, disabled, tasklets, workers, time_out, seed;
+    bool seeded, timed;
+};
+
+static dpu_error_t set_key(struct draft *draft, const char *key, const char *value) {
+    const struct {
+        const char *key;
+        uint64_t *out, least, most;
+    } numbers[] = {
+        {"strict", &draft->strict, 0, 1},
+        {"threads", &draft->threads, 0, 1},
+        {"nrDpusPerCI", &draft->dpus_per_ci, 1, DPU_MAX_NR_DPUS_PER_CI},
+        {"nrCIs", &draft->cis, 1, DPU_MAX_NR_CIS},
+        {"disabledMask", &draft->disabled, 0, UINT64_MAX},
+        {"tasklets", &draft->tasklets, 1, SIM_MAX_TASKLETS},
+        {"workers", &draft->workers, 1, SIM_MAX_DPUS},
+        {"timeout", &draft->time_out, 0, UINT32_MAX},
+        {"seed", &draft->seed, 0, UINT64_MAX},
+    };
+    if (strcasecmp(key, "backend") == 0) {
+        snprintf(draft->backend, sizeof draft->backend, "%s", value);
+        return DPU_OK;
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(key, numbers[i].key) != 0)
+            continue;
+        if (!number(value, numbers[i].least, numbers[i].most, numbers[i].out))
+            return sim_fail_no_set(DPU_ERR_INVALID_PROFILE,
+                                   "profile: %s=%s is not a number from %llu to %llu", key, value,
+                                   (unsigned long long)numbers[i].least, (unsigned long long)numbers[i].most);
+        draft->seeded |= numbers[i].out == &draft->seed;
+        draft->timed |= numbers[i].out == &draft->time_out;
+    }
+    return DPU_OK;
+}
+
+static dpu_error_t read_text(struct draft *draft, const char *profile) {
+    char text[1024], *rest = text;
+    if (profile == NULL || *profile == '\0')
+        return DPU_OK;
+    if (strlen(profile) >= sizeof text)
+        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: more than %zu characters", sizeof text - 1);
+    strcpy(text, profile);
+    for (char *item; (item = strsep(&rest, ",")) != NULL;) {
+        char *value = strchr(item, '=');
+        if (value == NULL)
+            return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: '%s' has no '='", item);
+        *value++ = '\0';
+        dpu_error_t error = set_key(draft, item, value);
+        if (error != DPU_OK)
+            return error;
+    }
+    return DPU_OK;
+}
+
+dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
+    struct draft draft = {.backend = "simulator", .strict = 1, .dpus_per_ci = 1, .cis = 1};
+    dpu_error_t error = read_text(&draft, getenv("UPMEM_PROFILE_BASE"));
+    if (error == DPU_OK)
+        error = read_text(&draft, getenv("UPMEM_PROFILE"));
+    if (error == DPU_OK)
+        error = read_text(&draft, profile);
+    if (error != DPU_OK)
+        return error;
+    if (strcmp(draft.backend, "hw") == 0)
+        return sim_fail_no_set(DPU_ERR_ALLOCATION, "profile: backend=hw, and this library is the simulator");
+    if (strcmp(draft.backend, "simulator") != 0)
+        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: backend=%s is unknown", draft.backend);
+    uint32_t rank_size = (uint32_t)(draft.dpus_per_ci * draft.cis);
+    uint64_t all = rank_size == 64 ? UINT64_MAX : (UINT64_C(1) << rank_size) - 1;
+    if ((draft.disabled & all) == all)
+        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE,
+                               "profile: disabledMask leaves no DPU in the first rank");
+    if (!draft.seeded && getrandom(&draft.seed, sizeof draft.seed, 0) != sizeof draft.seed)
+        return sim_fail_no_set(DPU_ERR_SYSTEM, "profile: no random seed: %s", strerror(errno));
+    *out = (struct sim_profile){
+        .strict = draft.strict != 0,
+        .threads = draft.threads != 0,
+        .rank_size = rank_size,
+        .disabled = draft.disabled & all,
+        .tasklets = (uint32_t)draft.tasklets,
+        .workers = (uint32_t)draft.workers,
+        .time_out_ms = draft.timed         ? (uint32_t)draft.time_out
+                       : draft.strict != 0 ? 60000
+                                           : 0,
+        /* short enough to be copied by hand */
+        .seed = draft.seeded ? draft.seed : draft.seed % 1000000000,
+    };
+    return DPU_OK;
+}

@@ -1,0 +1,474 @@
+/* One DPU's run: its sections in, its tasklets scheduled, its sections out. */
+#define _GNU_SOURCE
+#include "run.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#define FAITHFUL_STACK (size_t)(256 << 10)
+/* A native frame is larger than the DPU's; a strict stack has that many times the DPU's bytes. */
+#define STRICT_STACK_FACTOR 4
+#define STRICT_STACK_LEAST (size_t)8192
+#define CLOCK_EVERY 64 /* switches */
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+_Thread_local struct tasklet *sim_self;
+
+uint64_t sim_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* xorshift64* (Vigna): schedules need no more. In threads every tasklet draws from its own clock. */
+uint64_t sim_random(struct run *run) {
+    uint64_t x = run->threads ? sim_now() | 1 : run->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    if (!run->threads)
+        run->random = x;
+    return x * UINT64_C(0x2545F4914F6CDD1D);
+}
+
+struct run *sim_run_new(void) {
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < SIM_BUCKETS; i++)
+        pthread_mutex_init(&run->buckets[i].mutex, NULL);
+    for (uint32_t i = 0; i < SIM_MAX_TASKLETS; i++) {
+        run->tasklets[i] = (struct tasklet){.run = run, .id = i};
+        if (fibre_map(&run->tasklets[i].fibre, FAITHFUL_STACK) != 0) {
+            sim_run_free(run);
+            return NULL;
+        }
+    }
+    return run;
+}
+
+void sim_run_free(struct run *run) {
+    if (run == NULL)
+        return;
+    for (uint32_t i = 0; i < SIM_BUCKETS; i++)
+        pthread_mutex_destroy(&run->buckets[i].mutex);
+    for (uint32_t i = 0; i < SIM_MAX_TASKLETS; i++)
+        fibre_unmap(&run->tasklets[i].fibre);
+    free(run);
+}
+
+/* -- objects that tasklets wait for ------------------------------------------------- */
+
+static struct bucket *bucket_of(struct run *run, const void *object) {
+    return &run->buckets[((uintptr_t)object >> 2) * UINT32_C(2654435761) >> 7 & (SIM_BUCKETS - 1)];
+}
+
+void sync_enter(struct run *run, const void *object) {
+    if (run->threads)
+        pthread_mutex_lock(&bucket_of(run, object)->mutex);
+}
+
+void sync_leave(struct run *run, const void *object) {
+    if (run->threads)
+        pthread_mutex_unlock(&bucket_of(run, object)->mutex);
+}
+
+/* Threads: nothing can run any more, or shall. */
+static void release_all(struct run *run) {
+    for (uint32_t i = 0; i < run->count; i++)
+        sem_post(&run->tasklets[i].woken);
+}
+
+static bool given_up(struct run *run) {
+    return atomic_load_explicit(&run->stuck, memory_order_relaxed) ||
+           atomic_load_explicit(&run->error, memory_order_relaxed) != DPU_OK;
+}
+
+/* Threads: one tasklet less runs. True where it was the last. */
+static bool last_to_rest(struct run *run) {
+    if (atomic_fetch_add_explicit(&run->idle, 1, memory_order_relaxed) + 1 != run->count)
+        return false;
+    atomic_store_explicit(&run->stuck, true, memory_order_relaxed);
+    return true;
+}
+
+static void to_scheduler(struct tasklet *self) {
+    fibre_switch(&self->fibre, &self->run->scheduler);
+}
+
+void sync_wait(struct tasklet *self, const void *object, enum wait_kind wait, const char *file,
+               uint32_t line) {
+    struct run *run = self->run;
+    struct bucket *bucket = bucket_of(run, object);
+    struct tasklet **at = &bucket->waiting;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = self;
+    self->next = NULL;
+    self->state = TASKLET_BLOCKED;
+    self->object = object;
+    self->wait = wait;
+    self->file = file;
+    self->line = line;
+    if (!run->threads) {
+        run->ready &= ~(UINT32_C(1) << self->id);
+        to_scheduler(self);
+        return;
+    }
+    /* Its own semaphore, and not the bucket's lock again: that would order it after whatever
+     * other tasklets did before they came back to this object. */
+    bool last = last_to_rest(run);
+    pthread_mutex_unlock(&bucket->mutex);
+    if (last)
+        release_all(run);
+    do {
+        while (sem_wait(&self->woken) != 0) {
+        }
+        if (given_up(run))
+            sim_tasklet_end(self);
+    } while (self->state == TASKLET_BLOCKED);
+}
+
+struct tasklet *sync_first(struct run *run, const void *object) {
+    struct tasklet *tasklet = bucket_of(run, object)->waiting;
+    while (tasklet != NULL && tasklet->object != object)
+        tasklet = tasklet->next;
+    return tasklet;
+}
+
+void sync_wake(struct run *run, const void *object, const struct tasklet *only) {
+    struct bucket *bucket = bucket_of(run, object);
+    for (struct tasklet **at = &bucket->waiting; *at != NULL;) {
+        struct tasklet *tasklet = *at;
+        if (tasklet->object != object || (only != NULL && tasklet != only)) {
+            at = &tasklet->next;
+            continue;
+        }
+        *at = tasklet->next;
+        tasklet->state = TASKLET_READY;
+        if (run->threads) {
+            atomic_fetch_sub_explicit(&run->idle, 1, memory_order_relaxed);
+            sem_post(&tasklet->woken);
+        } else {
+            run->ready |= UINT32_C(1) << tasklet->id;
+        }
+    }
+}
+
+/* -- a tasklet's way out ------------------------------------------------------------- */
+
+void sim_tasklet_end(struct tasklet *self) {
+    if (self->run->threads)
+        longjmp(self->end, 1);
+    self->run->ready &= ~(UINT32_C(1) << self->id);
+    for (;;)
+        to_scheduler(self);
+}
+
+void sim_yield(struct tasklet *self) {
+    struct run *run = self->run;
+    if (run->threads) {
+        if (given_up(run))
+            sim_tasklet_end(self);
+        if (run->deadline != 0 && sim_now() > run->deadline)
+            sim_fault(self, DPU_ERR_TIMEOUT, "", 0, "no end after %u ms", run->dpu->sim->profile.time_out_ms);
+        if (run->strict && (sim_random(run) >> 60) == 0)
+            sched_yield();
+        return;
+    }
+    to_scheduler(self);
+}
+
+void sim_on_host_stack(struct run *run, void (*call)(struct run *, void *), void *argument) {
+    if (run->threads) {
+        call(run, argument);
+        return;
+    }
+    run->request = call;
+    run->request_argument = argument;
+    to_scheduler(sim_self);
+}
+
+/* Keeps the run's first fault. */
+static void fail_run(struct run *run, dpu_error_t error, const struct tasklet *tasklet, const char *file,
+                     uint32_t line, const char *what) {
+    int none = DPU_OK;
+    if (!atomic_compare_exchange_strong(&run->error, &none, (int)error))
+        return;
+    char place[160] = "", by[32] = "", seed[40] = "";
+    if (file != NULL && *file != '\0')
+        snprintf(place, sizeof place, "%s:%u: ", file, line);
+    if (tasklet != NULL)
+        snprintf(by, sizeof by, " tasklet %u", tasklet->id);
+    if (run->strict)
+        snprintf(seed, sizeof seed, " (seed %llu)", (unsigned long long)run->dpu->sim->profile.seed);
+    snprintf(run->text, sizeof run->text, "%sDPU %u%s: %s%s", place, run->dpu->index, by, what, seed);
+}
+
+struct fault {
+    struct tasklet *tasklet;
+    dpu_error_t error;
+    const char *file;
+    uint32_t line;
+    const char *format;
+    va_list args;
+};
+
+static void record_fault(struct run *run, void *argument) {
+    struct fault *fault = argument;
+    char what[256];
+    vsnprintf(what, sizeof what, fault->format, fault->args);
+    fail_run(run, fault->error, fault->tasklet, fault->file, fault->line, what);
+}
+
+void sim_fault(struct tasklet *self, dpu_error_t error, const char *file, uint32_t line, const char *format,
+               ...) {
+    struct fault fault = {.tasklet = self, .error = error, .file = file, .line = line, .format = format};
+    va_start(fault.args, format);
+    sim_on_host_stack(self->run, record_fault, &fault);
+    va_end(fault.args);
+    if (self->run->threads)
+        release_all(self->run);
+    sim_tasklet_end(self);
+}
+
+/* -- fibres --------------------------------------------------------------------------- */
+
+static void fibre_main(void) {
+    struct tasklet *self = sim_self;
+    self->run->instance->main();
+    self->state = TASKLET_DONE;
+    sim_tasklet_end(self);
+}
+
+static struct tasklet *pick(struct run *run, uint32_t last) {
+    uint32_t ready = run->ready;
+    if (run->strict) {
+        uint32_t skip = (uint32_t)((sim_random(run) >> 32) * (uint32_t)__builtin_popcount(ready) >> 32);
+        while (skip-- != 0)
+            ready &= ready - 1;
+    } else if ((ready & ~(((UINT32_C(1) << last) << 1) - 1)) != 0) {
+        ready &= ~(((UINT32_C(1) << last) << 1) - 1); /* the next one after the last, round and round */
+    }
+    return &run->tasklets[__builtin_ctz(ready)];
+}
+
+static void record_signal(struct run *run, const struct tasklet *tasklet) {
+    const char *what = "access to an address outside its memories";
+    uintptr_t at = run->signal_address;
+    dpu_error_t error = DPU_ERR_DPU_FAULT;
+    if (run->signal == SIGFPE)
+        what = "division by zero";
+    else if (at >= (uintptr_t)tasklet->fibre.low &&
+             at < (uintptr_t)tasklet->fibre.low + tasklet->fibre.guarded)
+        what = "stack overflow";
+    else if (at >= (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES &&
+             at < (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES + 4096)
+        what = "access beyond WRAM";
+    Dl_info info;
+    char text[256];
+    if (dladdr((void *)run->signal_pc, &info) != 0)
+        snprintf(text, sizeof text, "%s, at program+0x%zx%s%s", what,
+                 (size_t)(run->signal_pc - (uintptr_t)info.dli_fbase), info.dli_sname == NULL ? "" : " in ",
+                 info.dli_sname == NULL ? "" : info.dli_sname);
+    else
+        snprintf(text, sizeof text, "%s", what);
+    fail_run(run, error, tasklet, NULL, 0, text);
+    run->signal = 0;
+}
+
+static void run_fibres(struct run *run) {
+    struct dpusim_program *program = run->instance->program;
+    uint32_t last = run->count - 1, switches = 0;
+    size_t stack = FAITHFUL_STACK;
+    if (run->strict) {
+        stack = (size_t)program->stack_size * STRICT_STACK_FACTOR;
+        stack = stack < STRICT_STACK_LEAST ? STRICT_STACK_LEAST
+                : stack > FAITHFUL_STACK   ? FAITHFUL_STACK
+                                           : stack;
+    }
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct fibre *fibre = &run->tasklets[i].fibre;
+        if (fibre_limit(fibre, stack) != 0) {
+            fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "cannot guard the stacks");
+            return;
+        }
+        fibre_start(fibre, fibre_main);
+    }
+    run->ready = (UINT32_C(1) << run->count) - 1;
+    while (run->ready != 0) {
+        struct tasklet *tasklet = pick(run, last);
+        last = tasklet->id;
+        for (;;) {
+            sim_self = tasklet;
+            fibre_switch(&run->scheduler, &tasklet->fibre);
+            sim_self = NULL;
+            if (run->signal != 0)
+                record_signal(run, tasklet);
+            if (run->request == NULL)
+                break;
+            void (*call)(struct run *, void *) = run->request;
+            run->request = NULL;
+            call(run, run->request_argument);
+            if (atomic_load(&run->error) != DPU_OK)
+                break;
+        }
+        if (atomic_load(&run->error) != DPU_OK)
+            return;
+        if (run->deadline != 0 && ++switches % CLOCK_EVERY == 0 && sim_now() > run->deadline) {
+            char what[64];
+            snprintf(what, sizeof what, "no end after %u ms", run->dpu->sim->profile.time_out_ms);
+            fail_run(run, DPU_ERR_TIMEOUT, tasklet, NULL, 0, what);
+        }
+    }
+}
+
+/* -- threads -------------------------------------------------------------------------- */
+
+static void *thread_main(void *argument) {
+    struct tasklet *self = argument;
+    struct run *run = self->run;
+    sim_self = self;
+    if (setjmp(self->end) == 0) {
+        run->instance->main();
+        self->state = TASKLET_DONE;
+    }
+    if (last_to_rest(run))
+        release_all(run);
+    return NULL;
+}
+
+static void run_threads(struct run *run) {
+    uint32_t started = 0;
+    for (uint32_t i = 0; i < run->count; i++)
+        sem_init(&run->tasklets[i].woken, 0, 0);
+    atomic_store(&run->idle, 0);
+    atomic_store(&run->stuck, false);
+    while (started < run->count &&
+           pthread_create(&run->tasklets[started].thread, NULL, thread_main, &run->tasklets[started]) == 0)
+        started++;
+    if (started < run->count) {
+        fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "no threads for the tasklets");
+        release_all(run);
+    }
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(run->tasklets[i].thread, NULL);
+    for (uint32_t i = 0; i < run->count; i++)
+        sem_destroy(&run->tasklets[i].woken);
+}
+
+/* -- a DPU ---------------------------------------------------------------------------- */
+
+/* Tasklets that still wait when all others ended. The hardware calls that the end; a mutex
+ * would spin for ever there. */
+static void check_blocked(struct run *run) {
+    char names[128] = "";
+    const struct tasklet *first = NULL;
+    bool spins = false;
+    size_t length = 0;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const struct tasklet *tasklet = &run->tasklets[i];
+        if (tasklet->state != TASKLET_BLOCKED)
+            continue;
+        spins |= tasklet->wait == WAIT_MUTEX;
+        if (first == NULL || (first->wait != WAIT_MUTEX && tasklet->wait == WAIT_MUTEX))
+            first = tasklet;
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%u", length == 0 ? "" : ", ", i);
+    }
+    if (first == NULL || (!spins && !run->strict))
+        return;
+    static const char *const kinds[] = {
+        [WAIT_BARRIER] = "a barrier",
+        [WAIT_MUTEX] = "a mutex",
+        [WAIT_SEMAPHORE] = "a semaphore",
+        [WAIT_HANDSHAKE] = "a handshake",
+    };
+    char what[256];
+    snprintf(what, sizeof what, "tasklets %s are still blocked at the end, this one by %s", names,
+             kinds[first->wait]);
+    fail_run(run, spins ? DPU_ERR_TIMEOUT : DPU_ERR_DPU_FAULT, first, first->file, first->line, what);
+}
+
+static void copy_section(struct dpusim_range range, void *image, bool in) {
+    size_t bytes = sim_section_bytes(range);
+    if (bytes != 0)
+        memcpy(in ? range.start : image, in ? image : range.start, bytes);
+}
+
+static void swap(struct dpu_t *dpu, const struct dpusim_program *program, bool in) {
+    copy_section(program->host, dpu->host_image, in);
+    copy_section(program->wram, dpu->wram_image, in);
+    copy_section(program->mram, dpu->mram, in);
+}
+
+static void boot(struct run *run, struct dpu_t *dpu) {
+    const struct sim_profile *profile = &dpu->sim->profile;
+    run->dpu = dpu;
+    run->instance = &dpu->program->instances[dpu->worker];
+    run->count = sim_tasklets(dpu);
+    run->strict = profile->strict;
+    run->threads = profile->threads || SANITIZED || run->instance->program->sanitized;
+    run->deadline = profile->time_out_ms == 0 ? 0 : sim_now() + (uint64_t)profile->time_out_ms * 1000000;
+    run->heap_start = sim_heap_start(run->instance, run->count, run->strict);
+    run->random = (profile->seed + 1) * UINT64_C(0x9E3779B97F4A7C15) ^
+                  ((uint64_t)dpu->index << 32 | (dpu->launches & UINT32_MAX));
+    run->random += run->random == 0;
+    run->request = NULL;
+    run->signal = 0;
+    atomic_store(&run->error, DPU_OK);
+    for (uint32_t i = 0; i < SIM_BUCKETS; i++)
+        run->buckets[i].waiting = NULL;
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct tasklet *tasklet = &run->tasklets[i];
+        tasklet->state = TASKLET_READY;
+        tasklet->notifying = false;
+        tasklet->waiter = NULL;
+    }
+    if (dpu->heap < run->heap_start)
+        dpu->heap = run->heap_start;
+    dpu->launches++;
+    dpu->log_bytes = 0;
+}
+
+dpu_error_t sim_run(struct run *run, struct dpu_t *dpu) {
+    if (dpu->fault != DPU_OK)
+        return dpu->fault;
+    boot(run, dpu);
+    struct dpusim_program *program = run->instance->program;
+    uint32_t atomic_bytes = sim_section_bytes(program->atomic);
+    if (atomic_bytes != 0)
+        memset(program->atomic.start, 0, atomic_bytes);
+    program->fuel = run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : SIM_FAITHFUL_FUEL;
+    swap(dpu, program, true);
+    if (run->threads) {
+        run_threads(run);
+    } else {
+        sim_signals_hold();
+        run_fibres(run);
+        sim_signals_release();
+    }
+    swap(dpu, program, false);
+    if (atomic_load(&run->error) == DPU_OK)
+        check_blocked(run);
+    dpu_error_t error = (dpu_error_t)atomic_load(&run->error);
+    if (error != DPU_OK) {
+        pthread_mutex_lock(&dpu->sim->lock);
+        dpu->fault = error;
+        sim_note(dpu->sim, run->text);
+        pthread_mutex_unlock(&dpu->sim->lock);
+    }
+    return error;
+}

@@ -1,0 +1,306 @@
+#define _GNU_SOURCE
+/* Launches, copies, pushes: checks in the SDK's order, then a job. */
+#include "sim.h"
+
+#include <string.h>
+
+/* The program that all DPUs of a set have loaded. */
+static dpu_error_t program_of(struct sim *sim, const struct dpu_set_t *set, const char *call,
+                              struct dpu_program_t **out) {
+    uint32_t count = sim_count_dpus(set);
+    struct dpu_program_t *program = sim_dpu_of_set(set, 0)->program;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct dpu_program_t *other = sim_dpu_of_set(set, i)->program;
+        if (other == NULL)
+            return sim_fail(sim, DPU_ERR_NO_PROGRAM_LOADED, "%s: no program is loaded", call);
+        if (other != program)
+            return sim_fail(sim, DPU_ERR_DIFFERENT_DPU_PROGRAMS, "%s: the DPUs have different programs",
+                            call);
+    }
+    *out = program;
+    return DPU_OK;
+}
+
+/* What moves where, in every kind of transfer. */
+struct transfer {
+    const char *call;
+    enum job_kind kind;
+    struct dpu_symbol_t symbol;
+    uint32_t offset;
+    size_t length;
+    bool shared; /* all DPUs get source; else prepared buffers */
+    const void *source;
+    dpu_xfer_flags_t flags;
+};
+
+static dpu_error_t check_host_pointer(struct sim *sim, const struct transfer *transfer, const void *pointer) {
+    return (uintptr_t)pointer % 4 == 0 ? DPU_OK
+                                       : sim_fail(sim, DPU_ERR_INVALID_WRAM_ACCESS,
+                                                  "%s: the host's buffer is not 4-aligned", transfer->call);
+}
+
+static int by_address(const void *a, const void *b) {
+    uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Two DPUs must not write to the same place: what is there afterwards is undefined. */
+static dpu_error_t check_overlap(struct sim *sim, const struct transfer *transfer, const struct job *job) {
+    uintptr_t *places = malloc(job->count * sizeof *places);
+    uint32_t count = 0;
+    bool overlap = false;
+    if (places == NULL)
+        return sim_fail(sim, DPU_ERR_SYSTEM, "%s: out of memory", transfer->call);
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->buffers[i] != NULL)
+            places[count++] = (uintptr_t)job->buffers[i];
+    qsort(places, count, sizeof *places, by_address);
+    for (uint32_t i = 1; i < count; i++)
+        overlap |= places[i] - places[i - 1] < transfer->length;
+    free(places);
+    return overlap ? sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: two DPUs write to one buffer",
+                              transfer->call)
+                   : DPU_OK;
+}
+
+static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const struct transfer *transfer) {
+    struct dpu_symbol_t symbol = transfer->symbol;
+    bool in_mram = (symbol.address & SIM_MRAM_ADDRESS) != 0;
+    uint64_t end = (uint64_t)transfer->offset + transfer->length;
+    if (end > symbol.size || transfer->length > UINT32_MAX)
+        return sim_fail(sim, DPU_ERR_INVALID_SYMBOL_ACCESS, "%s: bytes %u to %llu of a symbol of %u",
+                        transfer->call, transfer->offset, (unsigned long long)end, symbol.size);
+    uint32_t address = symbol.address + transfer->offset - (in_mram ? SIM_MRAM_ADDRESS : 0);
+    uint32_t unit = in_mram ? 8 : 4;
+    if (address % unit != 0 || transfer->length % unit != 0)
+        return sim_fail(sim, in_mram ? DPU_ERR_INVALID_MRAM_ACCESS : DPU_ERR_INVALID_WRAM_ACCESS,
+                        "%s: address 0x%x and length %zu must be multiples of %u", transfer->call, address,
+                        transfer->length, unit);
+    struct job *job = sim_job_new(set, transfer->kind, !transfer->shared);
+    if (job == NULL)
+        return sim_fail(sim, DPU_ERR_SYSTEM, "%s: out of memory", transfer->call);
+    dpu_error_t error = DPU_OK;
+    if (transfer->shared && transfer->source == NULL && transfer->length != 0)
+        error = sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: no source", transfer->call);
+    else if (!in_mram && transfer->shared)
+        error = check_host_pointer(sim, transfer, transfer->source);
+    for (uint32_t i = 0; !in_mram && !transfer->shared && i < job->count && error == DPU_OK; i++)
+        error = check_host_pointer(sim, transfer, job->buffers[i]);
+    if (error == DPU_OK && sim->profile.strict && transfer->kind == JOB_FROM_DPU)
+        error = check_overlap(sim, transfer, job);
+    if (error != DPU_OK || transfer->length == 0) {
+        sim_job_free(job);
+        return error;
+    }
+    job->asynchronous = (transfer->flags & DPU_XFER_ASYNC) != 0;
+    job->in_mram = in_mram;
+    job->offset = in_mram ? address : address - SIM_NULL_WORD;
+    job->length = transfer->length;
+    job->source = transfer->source;
+    return sim_job_submit(sim, job);
+}
+
+/* The set's simulator, if it can take part. */
+static dpu_error_t enter(const struct dpu_set_t *set, const char *call, struct sim **sim) {
+    *sim = sim_of_set(set);
+    return *sim == NULL ? sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "%s: not a set", call) : DPU_OK;
+}
+
+static dpu_error_t find_symbol(struct sim *sim, const struct dpu_set_t *set, const char *call,
+                               const char *name, struct dpu_symbol_t *symbol) {
+    struct dpu_program_t *program = NULL;
+    dpu_error_t error = program_of(sim, set, call, &program);
+    return error == DPU_OK ? sim_symbol(program, name, symbol) : error;
+}
+
+/* By name where one is given, else by transfer->symbol. */
+static dpu_error_t transfer_to(struct dpu_set_t set, const char *name, struct transfer transfer) {
+    struct sim *sim;
+    struct dpu_program_t *program = NULL;
+    dpu_error_t error = enter(&set, transfer.call, &sim);
+    if (error == DPU_OK)
+        error = name != NULL ? find_symbol(sim, &set, transfer.call, name, &transfer.symbol)
+                             : program_of(sim, &set, transfer.call, &program);
+    return error == DPU_OK ? move(sim, &set, &transfer) : error;
+}
+
+static dpu_error_t copy_from(struct dpu_set_t set, const char *name, struct transfer transfer, void *dst) {
+    struct sim *sim;
+    dpu_error_t error = enter(&set, transfer.call, &sim);
+    if (error != DPU_OK)
+        return error;
+    if (sim_count_dpus(&set) != 1)
+        return sim_fail(sim, DPU_ERR_INVALID_DPU_SET, "%s: one DPU only", transfer.call);
+    struct dpu_t *dpu = sim_dpu_of_set(&set, 0);
+    void *prepared = dpu->buffer;
+    dpu->buffer = dst;
+    error = transfer_to(set, name, transfer);
+    dpu->buffer = prepared;
+    return error;
+}
+
+dpu_error_t dpu_copy_to(struct dpu_set_t dpu_set, const char *symbol_name, uint32_t symbol_offset,
+                        const void *src, size_t length) {
+    return transfer_to(dpu_set, symbol_name,
+                       (struct transfer){.call = "dpu_copy_to",
+                                         .kind = JOB_TO_DPU,
+                                         .offset = symbol_offset,
+                                         .length = length,
+                                         .shared = true,
+                                         .source = src});
+}
+
+dpu_error_t dpu_copy_to_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_t symbol, uint32_t symbol_offset,
+                               const void *src, size_t length) {
+    return transfer_to(dpu_set, NULL,
+                       (struct transfer){.call = "dpu_copy_to_symbol",
+                                         .kind = JOB_TO_DPU,
+                                         .symbol = symbol,
+                                         .offset = symbol_offset,
+                                         .length = length,
+                                         .shared = true,
+                                         .source = src});
+}
+
+dpu_error_t dpu_copy_from(struct dpu_set_t dpu_set, const char *symbol_name, uint32_t symbol_offset,
+                          void *dst, size_t length) {
+    return copy_from(
+        dpu_set, symbol_name,
+        (struct transfer){
+            .call = "dpu_copy_from", .kind = JOB_FROM_DPU, .offset = symbol_offset, .length = length},
+        dst);
+}
+
+dpu_error_t dpu_copy_from_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_t symbol, uint32_t symbol_offset,
+                                 void *dst, size_t length) {
+    return copy_from(dpu_set, NULL,
+                     (struct transfer){.call = "dpu_copy_from_symbol",
+                                       .kind = JOB_FROM_DPU,
+                                       .symbol = symbol,
+                                       .offset = symbol_offset,
+                                       .length = length},
+                     dst);
+}
+
+dpu_error_t dpu_prepare_xfer(struct dpu_set_t dpu_set, void *buffer) {
+    struct sim *sim;
+    dpu_error_t error = enter(&dpu_set, "dpu_prepare_xfer", &sim);
+    if (error != DPU_OK)
+        return error;
+    bool twice = false;
+    for (uint32_t i = 0; i < sim_count_dpus(&dpu_set); i++) {
+        struct dpu_t *dpu = sim_dpu_of_set(&dpu_set, i);
+        twice |= buffer != NULL && dpu->buffer != NULL;
+        dpu->buffer = buffer;
+    }
+    return twice ? sim_fail(sim, DPU_ERR_TRANSFER_ALREADY_SET, "dpu_prepare_xfer: a buffer was set already")
+                 : DPU_OK;
+}
+
+static dpu_error_t push(struct dpu_set_t set, dpu_xfer_t xfer, const char *name, struct transfer transfer) {
+    struct sim *sim;
+    dpu_error_t error = enter(&set, transfer.call, &sim);
+    if (error != DPU_OK)
+        return error;
+    if (xfer != DPU_XFER_TO_DPU && xfer != DPU_XFER_FROM_DPU)
+        return sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: direction %d", transfer.call, (int)xfer);
+    transfer.kind = xfer == DPU_XFER_TO_DPU ? JOB_TO_DPU : JOB_FROM_DPU;
+    error = transfer_to(set, name, transfer);
+    /* a failed push leaves its buffers set */
+    if (error == DPU_OK && !(transfer.flags & DPU_XFER_NO_RESET))
+        for (uint32_t i = 0; i < sim_count_dpus(&set); i++)
+            sim_dpu_of_set(&set, i)->buffer = NULL;
+    return error;
+}
+
+dpu_error_t dpu_push_xfer(struct dpu_set_t dpu_set, dpu_xfer_t xfer, const char *symbol_name,
+                          uint32_t symbol_offset, size_t length, dpu_xfer_flags_t flags) {
+    return push(dpu_set, xfer, symbol_name,
+                (struct transfer){
+                    .call = "dpu_push_xfer", .offset = symbol_offset, .length = length, .flags = flags});
+}
+
+dpu_error_t dpu_push_xfer_symbol(struct dpu_set_t dpu_set, dpu_xfer_t xfer, struct dpu_symbol_t symbol,
+                                 uint32_t symbol_offset, size_t length, dpu_xfer_flags_t flags) {
+    return push(dpu_set, xfer, NULL,
+                (struct transfer){.call = "dpu_push_xfer_symbol",
+                                  .symbol = symbol,
+                                  .offset = symbol_offset,
+                                  .length = length,
+                                  .flags = flags});
+}
+
+dpu_error_t dpu_broadcast_to(struct dpu_set_t dpu_set, const char *symbol_name, uint32_t symbol_offset,
+                             const void *src, size_t length, dpu_xfer_flags_t flags) {
+    return transfer_to(dpu_set, symbol_name,
+                       (struct transfer){.call = "dpu_broadcast_to",
+                                         .kind = JOB_TO_DPU,
+                                         .offset = symbol_offset,
+                                         .length = length,
+                                         .shared = true,
+                                         .source = src,
+                                         .flags = flags});
+}
+
+dpu_error_t dpu_broadcast_to_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_t symbol,
+                                    uint32_t symbol_offset, const void *src, size_t length,
+                                    dpu_xfer_flags_t flags) {
+    return transfer_to(dpu_set, NULL,
+                       (struct transfer){.call = "dpu_broadcast_to_symbol",
+                                         .kind = JOB_TO_DPU,
+                                         .symbol = symbol,
+                                         .offset = symbol_offset,
+                                         .length = length,
+                                         .shared = true,
+                                         .source = src,
+                                         .flags = flags});
+}
+
+dpu_error_t dpu_launch(struct dpu_set_t dpu_set, dpu_launch_policy_t policy) {
+    struct sim *sim;
+    dpu_error_t error = enter(&dpu_set, "dpu_launch", &sim);
+    if (error != DPU_OK)
+        return error;
+    for (uint32_t i = 0; i < sim_count_dpus(&dpu_set); i++)
+        if (sim_dpu_of_set(&dpu_set, i)->program == NULL)
+            return sim_fail(sim, DPU_ERR_NO_PROGRAM_LOADED, "dpu_launch: no program is loaded");
+    struct job *job = sim_job_new(&dpu_set, JOB_LAUNCH, false);
+    if (job == NULL)
+        return sim_fail(sim, DPU_ERR_SYSTEM, "dpu_launch: out of memory");
+    job->asynchronous = policy != DPU_SYNCHRONOUS;
+    return sim_job_submit(sim, job);
+}
+
+dpu_error_t dpu_status(struct dpu_set_t dpu_set, bool *done, bool *fault) {
+    struct sim *sim;
+    dpu_error_t error = enter(&dpu_set, "dpu_status", &sim);
+    if (error != DPU_OK)
+        return error;
+    *done = true;
+    *fault = false;
+    pthread_mutex_lock(&sim->lock);
+    for (uint32_t i = 0; i < sim_count_dpus(&dpu_set); i++) {
+        const struct dpu_t *dpu = sim_dpu_of_set(&dpu_set, i);
+        *done = *done && dpu->pending == 0;
+        *fault = *fault || (dpu->pending == 0 && dpu->fault != DPU_OK);
+    }
+    pthread_mutex_unlock(&sim->lock);
+    return DPU_OK;
+}
+
+dpu_error_t dpu_sync(struct dpu_set_t dpu_set) {
+    struct sim *sim;
+    dpu_error_t error = enter(&dpu_set, "dpu_sync", &sim);
+    if (error != DPU_OK)
+        return error;
+    sim_wait(sim, &dpu_set);
+    pthread_mutex_lock(&sim->lock);
+    for (uint32_t i = 0; i < sim_count_dpus(&dpu_set); i++) {
+        struct dpu_t *dpu = sim_dpu_of_set(&dpu_set, i);
+        if (error == DPU_OK)
+            error = dpu->async_error;
+        dpu->async_error = DPU_OK;
+    }
+    pthread_mutex_unlock(&sim->lock);
+    return error;
+}

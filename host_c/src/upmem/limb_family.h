@@ -1,0 +1,59 @@
+/* The limb family's own pieces: slices and products over the DPUs, on polynomials in limb form. */
+#ifndef PYBFV_LIMB_FAMILY_H
+#define PYBFV_LIMB_FAMILY_H
+
+#include "limb_convert.h"
+#include "upmem.h"
+
+struct limb_family {
+    struct limb_form form;
+    struct mram_region *tables; /* struct limb_modulus */
+};
+
+static inline struct limb_family *limb_family_of(const struct upmem *upmem) {
+    return (struct limb_family *)upmem->family;
+}
+
+static inline uint64_t limb_min(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* What every command's arguments share, BFV_FLAG_FRESH among it; the others are 0. */
+struct bfv_args limb_args(const struct upmem *upmem, uint32_t command);
+
+/* Memory for polys polynomials in limb form; NULL when there is none. */
+uint32_t *limb_alloc(const struct upmem *upmem, uint64_t polys);
+
+/* x += y mod q over `words` words. BFV_E_BACKEND, and x unchanged, when y, which a DPU returned, holds a
+ * coefficient that is not below q. */
+int limb_add_returned(struct upmem *upmem, uint32_t *x, const uint32_t *y, uint64_t words);
+
+/* Terms of a batch: what MRAM (bytes of a term and of a fixed part on each DPU) and the host's stage
+ * hold; 0 when MRAM can't hold one. */
+uint64_t limb_batch(const struct upmem *upmem, uint64_t count, uint64_t term, uint64_t fixed);
+
+/* ---- limb_slices.c: a DPU has the same run of coefficients of every ciphertext ------ */
+
+/* state += sum of `count` ciphertexts at src, `stride` words apart. */
+int limb_sum(struct upmem *upmem, uint32_t parts, const uint32_t *src, size_t stride, uint64_t count,
+             uint32_t *state);
+
+/* out[k] = a[k sa] op b[k sb], command BFV_CMD_LIMB_ADD or _SUB; sa, sb: 0 or 1. */
+int limb_combine(struct upmem *upmem, uint32_t command, uint32_t parts, const uint32_t *a, uint32_t sa,
+                 const uint32_t *b, uint32_t sb, uint64_t count, uint32_t *out);
+
+/* ---- limb_products.c: a DPU has whole operands -------------------------------------- */
+
+/* One operand of pairs 0, 1, ...: `stride` words from one to the next. */
+struct limb_operand {
+    const uint32_t *words;
+    size_t stride;
+};
+
+/* out += sum of a[k] (x) b[k] over all pairs, or, `single`, out[k] += a[k] (x) b[k]; out is undefined on
+ * an error.
+ * BFV_CMD_LIMB_PRODUCT: polynomials; _TENSOR: ciphertexts of two parts, to three. */
+int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, struct limb_operand b,
+                  uint64_t pairs, bool single, uint32_t *out);
+
+#endif

@@ -1,0 +1,191 @@
+/* Products of whole polynomials. The DPUs form groups that share the pairs among them; in a group each
+ * computes a range of output coefficients of the same pairs. With more pairs than DPUs a group is one
+ * DPU. What the groups return is added here. */
+#include <string.h>
+
+#include "limb_family.h"
+
+/* How pairs and output coefficients lie on the DPUs: `groups` groups of `slices` DPUs each, DPU d in
+ * group d / slices. */
+struct grid {
+    uint32_t groups, slices;
+    uint32_t range; /* output coefficients of a DPU; the last slice may have fewer */
+    uint64_t each;  /* pairs of a group; the last groups may have fewer */
+};
+
+static struct grid grid_of(const struct upmem *upmem, uint64_t pairs) {
+    const uint32_t n = limb_family_of(upmem)->form.ring->n;
+    const uint32_t unit = n < BFV_UNIT ? n : (uint32_t)BFV_UNIT, units = n / unit;
+    struct grid grid = {.slices = 1};
+    if (pairs < upmem->dpus) {
+        const uint32_t share = upmem->dpus / (uint32_t)pairs;
+        grid.slices = share < units ? share : units;
+    }
+    const uint32_t per = (units + grid.slices - 1) / grid.slices;
+    grid.range = per * unit;
+    grid.slices = (units + per - 1) / per;
+    grid.groups = (uint32_t)limb_min(pairs, upmem->dpus / grid.slices);
+    grid.each = (pairs + grid.groups - 1) / grid.groups;
+    return grid;
+}
+
+/* Pairs [first, first + count) of group `group` from pair `done` of it on, at most `batch`. */
+static uint64_t grid_pairs(const struct grid *grid, uint64_t pairs, uint32_t group, uint64_t done,
+                           uint64_t batch, uint64_t *first) {
+    const uint64_t from = group * grid->each + done;
+    const uint64_t end = limb_min(pairs, (group + 1) * grid->each);
+    *first = from;
+    return from >= end ? 0 : limb_min(batch, end - from);
+}
+
+struct product_job {
+    const struct grid *grid;
+    struct limb_operand operand;
+    uint64_t pairs, done, batch;
+    size_t words; /* of an operand */
+    uint32_t *stage;
+};
+
+/* The operands of one DPU, [batch][words]; what a group lacks is left as it is. */
+static void operand_share(void *argument, uint32_t dpu) {
+    const struct product_job *job = argument;
+    const uint32_t group = dpu / job->grid->slices;
+    uint64_t first = 0;
+    if (group >= job->grid->groups) {
+        return;
+    }
+    const uint64_t count = grid_pairs(job->grid, job->pairs, group, job->done, job->batch, &first);
+    uint32_t *to = job->stage + (size_t)dpu * job->batch * job->words;
+    for (uint64_t k = 0; k < count; k++) {
+        memcpy(to + k * job->words, job->operand.words + (first + k) * job->operand.stride,
+               job->words * sizeof *to);
+    }
+}
+
+/* Sends a round's operands to `offset`: broadcast where all DPUs need the same. */
+static int send_operands(struct upmem *upmem, struct product_job *job, uint32_t offset) {
+    const uint64_t bytes = job->batch * job->words * sizeof(uint32_t);
+    const bool shared = job->grid->groups == 1;
+    job->stage = upmem_stage(upmem, 0, bytes);
+    if (job->stage == NULL) {
+        return BFV_E_MEMORY;
+    }
+    upmem_parallel(shared ? 1 : upmem->dpus, operand_share, job);
+    return shared ? upmem_broadcast(upmem, offset, job->stage, bytes)
+                  : upmem_push(upmem, offset, job->stage, bytes);
+}
+
+/* The polynomials that a command multiplies and gives. */
+static uint32_t polys_in(uint32_t command) {
+    return command == BFV_CMD_LIMB_TENSOR ? 2 : 1;
+}
+
+static uint32_t polys_out(uint32_t command) {
+    return command == BFV_CMD_LIMB_TENSOR ? 3 : 1;
+}
+
+/* The arguments of all DPUs for pairs `done` and following of each group. bytes: of an operand. */
+static void set_args(struct upmem *upmem, uint32_t command, const struct grid *grid, uint64_t pairs,
+                     uint64_t done, uint64_t batch, uint32_t bytes) {
+    const struct limb_form *form = &limb_family_of(upmem)->form;
+    for (uint32_t d = 0; d < upmem->dpus; d++) {
+        struct bfv_args *args = &upmem->args[d];
+        const uint32_t group = d / grid->slices, first = d % grid->slices * grid->range;
+        const uint32_t rest = form->ring->n - first;
+        uint64_t at = 0;
+        *args = limb_args(upmem, command);
+        if (group < grid->groups) {
+            args->count = (uint32_t)grid_pairs(grid, pairs, group, done, batch, &at);
+            args->first = first;
+            args->positions = rest < grid->range ? rest : grid->range;
+        }
+        args->flags = done == 0 ? BFV_FLAG_FRESH : 0;
+        args->stride_a = bytes;
+        args->stride_b = bytes;
+        args->stride_part = grid->range * form->limbs * (uint32_t)sizeof(uint32_t);
+    }
+}
+
+/* Adds what group `group` returned, at stage, to out [polys][N][limbs]. */
+static int merge_group(struct upmem *upmem, const struct grid *grid, uint32_t group, uint32_t polys,
+                       const uint32_t *stage, uint32_t *out) {
+    const struct limb_form *form = &limb_family_of(upmem)->form;
+    const uint32_t n = form->ring->n;
+    const size_t range = (size_t)grid->range * form->limbs;
+    int status = BFV_OK;
+    for (uint32_t s = 0; s < grid->slices; s++) {
+        const uint32_t *from = stage + (group * grid->slices + s) * polys * range;
+        const uint32_t first = s * grid->range, length = n - first < grid->range ? n - first : grid->range;
+        for (uint32_t p = 0; p < polys && status == BFV_OK; p++) {
+            status = limb_add_returned(upmem, out + ((size_t)p * n + first) * form->limbs, from + p * range,
+                                       (uint64_t)length * form->limbs);
+        }
+    }
+    return status;
+}
+
+/* limb_multiply for pairs that the DPUs share; single: one pair a group. */
+static int multiply_shared(struct upmem *upmem, uint32_t command, struct limb_operand a,
+                           struct limb_operand b, uint64_t pairs, bool single, uint32_t *out) {
+    const struct limb_form *form = &limb_family_of(upmem)->form;
+    const struct grid grid = grid_of(upmem, pairs);
+    const uint32_t polys = polys_out(command);
+    const size_t poly = limb_poly_words(form), words = polys_in(command) * poly;
+    const bool square = a.words == b.words && a.stride == b.stride;
+    const uint64_t result = (uint64_t)polys * grid.range * form->limbs * sizeof *out;
+    const uint64_t bytes = words * sizeof *out; /* of an operand */
+    const uint64_t held = limb_batch(upmem, grid.each, square ? bytes : 2 * bytes, result);
+    const uint64_t batch = limb_min(held, BFV_LIMB_PAIRS);
+    struct mram_region *left = NULL, *right = NULL, *sums = NULL;
+
+    int status = batch == 0 ? BFV_E_MEMORY : mram_alloc(&upmem->mram, result, &sums);
+    if (status == BFV_OK) {
+        status = mram_alloc(&upmem->mram, batch * bytes, &left);
+    }
+    if (status == BFV_OK && !square) {
+        status = mram_alloc(&upmem->mram, batch * bytes, &right);
+    }
+    for (uint64_t done = 0; status == BFV_OK && done < grid.each; done += batch) {
+        struct product_job job = {
+            .grid = &grid, .operand = a, .pairs = pairs, .done = done, .batch = batch, .words = words};
+        status = send_operands(upmem, &job, left->offset);
+        if (status == BFV_OK && !square) {
+            job.operand = b;
+            status = send_operands(upmem, &job, right->offset);
+        }
+        if (status == BFV_OK) {
+            set_args(upmem, command, &grid, pairs, done, batch, (uint32_t)bytes);
+            for (uint32_t d = 0; d < upmem->dpus; d++) {
+                upmem->args[d].a = left->offset;
+                upmem->args[d].b = square ? left->offset : right->offset;
+                upmem->args[d].out = sums->offset;
+            }
+            status = upmem_launch(upmem);
+        }
+    }
+    uint32_t *stage = status == BFV_OK ? upmem_stage(upmem, 0, result) : NULL;
+    if (status == BFV_OK) {
+        status = stage == NULL ? BFV_E_MEMORY : upmem_pull(upmem, sums->offset, stage, result);
+    }
+    for (uint32_t g = 0; status == BFV_OK && g < grid.groups; g++) {
+        status = merge_group(upmem, &grid, g, polys, stage, out + (single ? g * polys * poly : 0));
+    }
+    mram_free(&upmem->mram, left);
+    mram_free(&upmem->mram, right);
+    mram_free(&upmem->mram, sums);
+    return status;
+}
+
+int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, struct limb_operand b,
+                  uint64_t pairs, bool single, uint32_t *out) {
+    const size_t result = polys_out(command) * limb_poly_words(&limb_family_of(upmem)->form);
+    const uint64_t most = single ? upmem->dpus : pairs; /* so that every pair has a group of its own */
+    int status = BFV_OK;
+    for (uint64_t begun = 0; status == BFV_OK && begun < pairs; begun += most) {
+        const struct limb_operand x = {a.words + begun * a.stride, a.stride};
+        const struct limb_operand y = {b.words + begun * b.stride, b.stride};
+        status = multiply_shared(upmem, command, x, y, limb_min(most, pairs - begun), single,
+                                 out + (single ? begun * result : 0));
+    }
+    return status;
+}

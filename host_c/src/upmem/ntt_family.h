@@ -1,0 +1,75 @@
+/* The NTT family's memory: what lies where, and how it gets there.
+ *
+ * MRAM holds, besides tables: accumulators, resident from first use; arrays, resident while
+ * there is room (they are copies of host memory and are simply forgotten when room is
+ * needed); one staging region for what comes in batches. Accumulators give way last: to host
+ * memory, and come back when used. `used` orders both by the call that used them last; what
+ * the current call needs is never moved.
+ */
+#ifndef PYBFV_NTT_FAMILY_H
+#define PYBFV_NTT_FAMILY_H
+
+#include "upmem.h"
+
+/* Host bytes that move at a time, over all DPUs: they stay in cache. */
+enum { NTT_CHUNK_BYTES = 8 << 20 };
+
+/* An accumulator: on the DPUs (region), else on the host (words), else zero. */
+struct ntt_acc {
+    struct ntt_acc *next;
+    uint32_t parts;
+    uint64_t used;
+    struct mram_region *region; /* a slice of each DPU */
+    bool fresh;                 /* region's contents are still to be written: the value is zero */
+    uint32_t *words;            /* [parts][L][N] */
+};
+
+/* An array's copy on the DPUs, its ciphertexts' slices one after the other. */
+struct ntt_cache {
+    struct ntt_cache *next;
+    struct upmem_array *array;
+    uint64_t used;
+    struct mram_region *region;
+};
+
+struct ntt_family {
+    struct slices slices;
+    uint64_t now; /* number of the current call */
+    struct ntt_acc *accs;
+    struct ntt_cache *caches;
+    struct mram_region *tables;
+    struct mram_region *twiddles[2]; /* forward, inverse; NULL until needed */
+};
+
+static inline struct ntt_family *family_of(const struct upmem *upmem) {
+    return upmem->family;
+}
+
+static inline const bfv_ring *ring_of(const struct upmem *upmem) {
+    return upmem->backend->ring;
+}
+
+/* MRAM bytes of a ciphertext of `parts` parts. */
+static inline uint64_t slice_bytes(const struct upmem *upmem, uint32_t parts) {
+    return (uint64_t)parts * family_of(upmem)->slices.units * BFV_UNIT_BYTES;
+}
+
+/* `count` ciphertexts at x, `step` words apart, to MRAM at offset, slice after slice. */
+int ntt_send(struct upmem *upmem, const uint32_t *x, size_t step, uint64_t count, uint32_t parts,
+             uint32_t offset);
+/* The way back, for consecutive ciphertexts. */
+int ntt_receive(struct upmem *upmem, uint32_t offset, uint64_t count, uint32_t parts, uint32_t *x);
+
+/* A region, with what the current call does not need moved away: arrays first, then, if accs is set,
+ * accumulators. BFV_E_MEMORY when that is not enough. */
+int ntt_make_room(struct upmem *upmem, uint64_t bytes, bool accs, struct mram_region **out);
+
+/* Brings an accumulator to the DPUs, for the current call. */
+int ntt_acc_to_dpus(struct upmem *upmem, struct ntt_acc *acc);
+
+/* Tries to have a whole array on the DPUs for the current call; *out is unchanged where there is no
+ * room for it. */
+int ntt_array_to_dpus(struct upmem *upmem, const struct bfv_array *array, struct ntt_cache **out);
+void ntt_cache_drop(struct upmem *upmem, struct ntt_cache *cache);
+
+#endif

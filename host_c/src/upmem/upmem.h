@@ -1,0 +1,169 @@
+/* The UPMEM backend inside: one source for the simulator and for the hardware, over
+ * <dpu.h> alone. Two layers:
+ *
+ *   device   device.c, layout.c: the set of DPUs, regions of MRAM, transfers, launches,
+ *            statistics and the SDK's errors. Knows nothing of arithmetic.
+ *   family   ops_ntt.c with ntt_memory.c, ops_limb.c with its helpers: struct family_ops,
+ *            how arrays and accumulators of one kernel family lie on the DPUs and which
+ *            commands compute on them.
+ *
+ * backend_upmem.c is the table that bfv.c calls, on top of both.
+ *
+ * Every int is a BFV_* status. A call that fails on the device leaves a sentence in
+ * backend->detail (bfv_backend_error).
+ */
+#ifndef PYBFV_UPMEM_H
+#define PYBFV_UPMEM_H
+
+#include "../backend.h"
+
+#include <dpu.h>
+
+#include "../../../dpu/core/abi.h"
+
+/* ---- regions of MRAM (layout.c) --------------------------------------------- */
+
+/* The same bytes of every DPU's MRAM, from the heap's start; a list in order of offsets. */
+struct mram_region {
+    struct mram_region *next;
+    uint32_t offset, bytes; /* multiples of BFV_ALIGN */
+};
+
+struct mram {
+    struct mram_region *used; /* in ascending order, disjoint */
+    uint32_t size;            /* bytes that may be given out */
+};
+
+/* The lowest gap of `bytes` (rounded up to BFV_ALIGN): BFV_E_MEMORY when there is none. */
+int mram_alloc(struct mram *mram, uint64_t bytes, struct mram_region **out);
+void mram_free(struct mram *mram, struct mram_region *region); /* NULL is fine */
+void mram_close(struct mram *mram);
+/* Bytes of the widest gap. */
+uint32_t mram_widest(const struct mram *mram);
+
+/* ---- slices of the NTT family (layout.c) -------------------------------------- */
+
+/* How units (abi.h) lie on DPUs: the first `wide` DPUs hold `units` each, the others one less. */
+struct slices {
+    uint32_t per_plane; /* units of a plane */
+    uint32_t total;     /* units of a residue polynomial */
+    uint32_t dpus;
+    uint32_t units; /* of the widest slice, >= 1 */
+    uint32_t wide;  /* DPUs that hold that many */
+};
+
+struct slices slices_of(const bfv_ring *ring, uint32_t dpus);
+uint32_t slices_first(const struct slices *slices, uint32_t dpu); /* unit */
+uint32_t slices_count(const struct slices *slices, uint32_t dpu); /* units, maybe 0 */
+/* DPU `dpu`'s slice of the ciphertext x[parts][L][N], to out[units][parts][BFV_UNIT], padding zero. */
+void slices_gather(const struct slices *slices, const bfv_ring *ring, uint32_t dpu, const uint32_t *x,
+                   uint32_t parts, uint32_t *out);
+/* The way back; words of other DPUs are left alone. */
+void slices_scatter(const struct slices *slices, const bfv_ring *ring, uint32_t dpu, const uint32_t *in,
+                    uint32_t parts, uint32_t *x);
+
+/* ---- the device (device.c) --------------------------------------------- */
+
+struct upmem;
+
+struct upmem_array {
+    const uint32_t *words; /* [count][parts][L][N] on the host: owned, or the caller's (borrowed) */
+    uint32_t *owned;       /* NULL when borrowed */
+    void *cache;           /* the family's, NULL at first */
+};
+
+enum family_op { FAMILY_ADD, FAMILY_SUB, FAMILY_SCALE, FAMILY_TENSOR };
+
+/* Which kernels compute, and how. */
+struct family_ops {
+    const char *name; /* "ntt" or "limb" */
+
+    /* After backend->ring is open and before the DPUs are: the program's base name such as
+     * "bfv_ntt"; NULL when this ring can't be served (BFV_E_UNSUPPORTED). */
+    const char *(*program)(const bfv_ring *ring);
+    /* The DPUs are there and the program is loaded: tables to MRAM, upmem->family. */
+    int (*open)(struct upmem *upmem);
+    void (*close)(struct upmem *upmem);
+
+    /* Frees array->cache, which is not NULL. */
+    void (*array_drop)(struct upmem *upmem, struct upmem_array *array);
+
+    /* Accumulators as in backend_ops; acc->data is the family's. */
+    int (*acc_new)(struct upmem *upmem, struct bfv_acc *acc);
+    void (*acc_drop)(struct upmem *upmem, struct bfv_acc *acc);
+    int (*acc_add)(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a, uint64_t first,
+                   uint64_t stride, uint64_t count);
+    int (*acc_mul)(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a, uint64_t first_a,
+                   const struct bfv_array *b, uint64_t first_b, uint64_t stride, uint64_t count);
+    int (*acc_merge)(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_acc *other);
+    /* dst: [parts][L][N], canonical residues in NTT form. */
+    int (*acc_save)(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst);
+    int (*acc_load)(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src);
+
+    /* out[k] = a[k sa] op b[k sb] for k < count, all ciphertexts on the host; sa, sb: 0 (the same one for
+     * every k) or 1. ADD, SUB: `parts` parts, any form. SCALE: part p of a times part p of b, NTT form
+     * (b: a plaintext, repeated in each part). TENSOR: NTT form, 2 parts and 2 to 3. */
+    int (*pointwise)(struct upmem *upmem, enum family_op op, uint32_t parts, const uint32_t *a, uint32_t sa,
+                     const uint32_t *b, uint32_t sb, uint64_t count, uint32_t *out);
+    /* polys residue polynomials [L][N] from NTT form to coefficients (inverse) or back; NULL: the host
+     * does it. */
+    int (*convert)(struct upmem *upmem, const uint32_t *a, uint64_t polys, bool inverse, uint32_t *out);
+};
+
+extern const struct family_ops family_ntt, family_limb;
+
+struct upmem {
+    struct bfv_backend *backend;
+    const struct family_ops *ops;
+    void *family; /* the family's */
+    struct dpu_set_t set;
+    uint32_t dpus;     /* of the set */
+    uint32_t tasklets; /* that work */
+    uint32_t serial;   /* of the last launch */
+    struct mram mram;
+    struct bfv_args *args;      /* [dpus], for upmem_launch */
+    struct bfv_report *reports; /* [dpus] */
+    uint32_t *stage[2];         /* host memory of transfers, grown as needed */
+    size_t stage_bytes[2];
+};
+
+static inline struct upmem *upmem_of(const struct bfv_backend *backend) {
+    return (struct upmem *)backend->data;
+}
+
+static inline const uint32_t *upmem_words(const struct bfv_array *array) {
+    return ((const struct upmem_array *)array->data)->words;
+}
+
+/* The DPUs with `program` loaded, room for arguments, MRAM's size. Needs ops and tasklets; what it got
+ * before an error, close frees. */
+int upmem_device_open(struct upmem *upmem, const bfv_options *options, const char *program);
+void upmem_device_close(struct upmem *upmem);
+
+/* Host memory for dpus * bytes; contents undefined. NULL when there is none. which: 0 or 1. */
+uint32_t *upmem_stage(struct upmem *upmem, uint32_t which, uint64_t bytes);
+
+/* To and from MRAM at `offset` from the heap; DPU d's bytes are at src + d * bytes. bytes: a
+ * multiple of 8. push_begin returns at once: src stays borrowed until upmem_settle or any other
+ * transfer or launch has returned. */
+int upmem_push(struct upmem *upmem, uint32_t offset, const void *src, uint64_t bytes);
+int upmem_push_begin(struct upmem *upmem, uint32_t offset, const void *src, uint64_t bytes);
+int upmem_settle(struct upmem *upmem);
+int upmem_pull(struct upmem *upmem, uint32_t offset, void *dst, uint64_t bytes);
+int upmem_broadcast(struct upmem *upmem, uint32_t offset, const void *src, uint64_t bytes);
+
+/* Launches with upmem->args[0 .. dpus), in which it sets tasklets and serial; waits and checks every
+ * report. */
+int upmem_launch(struct upmem *upmem);
+
+/* Calls run(job, k) for every k < count, on all cores; calls for different k touch different data. */
+void upmem_parallel(uint32_t count, void (*run)(void *job, uint32_t k), void *job);
+
+/* Monotone clock, ns. Host conversions add to backend->stats.convert themselves. */
+uint64_t upmem_clock(void);
+
+/* Writes backend->detail (printf style) and returns `status`. */
+int upmem_fail(struct upmem *upmem, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

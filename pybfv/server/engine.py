@@ -1,0 +1,62 @@
+"""Where and how to compute: the backends by name, opened for a study and never replaced in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pybfv import native
+from pybfv.errors import BackendUnavailableError, UsageError
+from pybfv.server.backend import Backend
+from pybfv.study import Study
+
+BACKENDS = ("cpu", "sim", "upmem", "auto")
+AUTO = ("upmem", "cpu")
+"""What auto tries, in this order; the result names the one that was taken."""
+KERNELS = ("ntt", "limb")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where and how to compute.
+
+    ``backend``: cpu, sim (the functional simulator), upmem (real DPUs) or auto. ``kernels``: ntt or limb.
+    ``threads``: of the cpu, 0 = all cores. ``dpus``, ``tasklets``: of sim and upmem; 0 = their defaults
+    (64 simulated or all real DPUs, 16 tasklets).
+    """
+
+    backend: str = "cpu"
+    kernels: str = "ntt"
+    threads: int = 0
+    dpus: int = 0
+    tasklets: int = 0
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise UsageError(f"unknown backend {self.backend!r}; known are {', '.join(BACKENDS)}")
+        if self.kernels not in KERNELS:
+            raise UsageError(f"unknown kernels {self.kernels!r}; known are {', '.join(KERNELS)}")
+        if self.backend == "cpu" and self.kernels == "limb":
+            raise BackendUnavailableError("the cpu backend has NTT kernels only; take --backend sim or upmem for limb")
+        if self.backend == "cpu" and (self.dpus or self.tasklets):
+            raise UsageError("--dpus and --tasklets belong to --backend sim or upmem; leave them out")
+
+    def open(self, study: Study) -> Backend:
+        """Opens the backend for a study; never another one than asked for."""
+        if self.backend != "auto":
+            return self._open(self.backend, study)
+        refused: list[str] = []
+        for name in AUTO:
+            try:
+                return self._open(name, study)
+            except BackendUnavailableError as e:
+                refused.append(str(e))
+        raise BackendUnavailableError("; ".join(refused))
+
+    def _open(self, name: str, study: Study) -> Backend:
+        ps = study.ps
+        if name == "cpu":
+            return native.Backend(name, ps.n, ps.primes, threads=self.threads, kernels=self.kernels)
+        return native.Backend(name, ps.n, ps.primes, kernels=self.kernels, dpus=self.dpus, tasklets=self.tasklets)
+
+
+CPU = Engine()

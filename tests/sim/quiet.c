@@ -1,0 +1,6 @@
+/* A DPU program without a log. */
+#include <defs.h>
+
+int main(void) {
+    return 0;
+}
