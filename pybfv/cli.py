@@ -22,6 +22,7 @@ import click
 
 from pybfv import __version__
 from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError
+from pybfv.words import plain, printable, words
 
 if TYPE_CHECKING:
     from pybfv.client.csvio import CsvOptions
@@ -98,6 +99,7 @@ _compute_options = _options(
     click.option("--threads", type=click.IntRange(0, 256), default=0, show_default=True, help="Of cpu; 0: all cores."),
     click.option("--dpus", metavar="N", help="DPUs of sim (else 64) or upmem (else all); a number or all."),
     click.option("--tasklets", type=click.IntRange(1, 24), metavar="T", help="Of each DPU, 1 to 24; else 16."),
+    click.option("--timings", is_flag=True, help="Say on stderr where the backend's time went."),
 )
 _force_option = click.option("--force", is_flag=True, help="Overwrite the output.")
 _json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -128,9 +130,27 @@ def _engine(backend: str, kernels: str, threads: int, dpus: str | None, tasklets
     return Engine(backend, kernels, threads, count, tasklets or 0)
 
 
+def _reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
+    """Says where a backend's time went; simulated DPUs are not hardware, and the line says so."""
+
+    def report(info: dict[str, Any]) -> None:
+        stats, name = info["stats"], info["name"]
+        if name == "cpu":
+            _note(f"timings: cpu with {info['threads']} threads keeps no split; {stats['bytes_in']} bytes in")
+            return
+        label = "simulator wall time, not hardware" if name == "sim" else "wall time"
+        parts = ("host_to_dpu", "host to DPU"), ("kernel", "kernel"), ("dpu_to_host", "DPU to host")
+        split = ", ".join(f"{text} {stats[key] / 1e6:.1f} ms" for key, text in (*parts, ("convert", "conversion")))
+        _note(
+            f"timings ({label}), {info['kernels']} kernels, {info['dpus']} DPUs, {info['tasklets']} tasklets: {split}"
+        )
+
+    return report if timings else lambda info: None
+
+
 def _note(text: str) -> None:
     with suppress(OSError):  # a closed or full stderr must not undo the work
-        click.echo(f"pybfv: {_printable(text)}", err=True)
+        click.echo(f"pybfv: {printable(text)}", err=True)
 
 
 def _moduli(texts: tuple[str, ...]) -> list[int]:
@@ -305,6 +325,7 @@ def compute_command(
     key_path: str | None,
     output: str,
     partial: bool,
+    timings: bool,
     force: bool,
     **engine_args: Any,
 ) -> None:
@@ -323,9 +344,13 @@ def compute_command(
     sources = flow.expand(inputs, ".bfvc")
     with _progress(" files", len(sources)) as progress:
         if partial:
-            flow.compute_to_partial(sources, output, engine=engine, force=force, progress=progress)
+            flow.compute_to_partial(
+                sources, output, engine=engine, force=force, progress=progress, report=_reporter(timings)
+            )
         else:
-            flow.compute(sources, output, key=key, engine=engine, force=force, progress=progress)
+            flow.compute(
+                sources, output, key=key, engine=engine, force=force, progress=progress, report=_reporter(timings)
+            )
 
 
 @cli.command("combine", epilog=EXIT_CODES)
@@ -387,7 +412,7 @@ def run_command(
     data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
     max_rows: int | None, max_contributions: int | None,
     reveal: str, missing: str, set_name: str | None, plain_moduli: tuple[str, ...], insecure: bool, backend: str,
-    kernels: str, threads: int, dpus: str | None, tasklets: int | None, ddof: str,
+    kernels: str, threads: int, dpus: str | None, tasklets: int | None, timings: bool, ddof: str,
     verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
@@ -408,7 +433,8 @@ def run_command(
         document = flow.run(
             [stack.enter_context(spool(name)) for name in data], stats,
             engine=engine, ddof=int(ddof), verify=verify, options=_csv(**csv_args),
-            progress=progress, told=_note, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
+            progress=progress, told=_note, report=_reporter(timings),
+            bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
             reveal=reveal, missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
         )  # fmt: skip
     _put(document, output, force, as_json, data)
@@ -433,7 +459,7 @@ def inspect_command(file: str, as_json: bool) -> None:
     width = max(len(key) for key in facts)
     for key, value in facts.items():
         if key != "schema_version":
-            click.echo(f"{key.replace('_', ' '):<{width}}  {_plain(value)}")
+            click.echo(f"{key.replace('_', ' '):<{width}}  {plain(value)}")
 
 
 @cli.command("doctor", epilog=EXIT_CODES)
@@ -445,27 +471,16 @@ def doctor_command(as_json: bool) -> None:
     Example:
       pybfv doctor
     """
-    from pybfv.doctor import examine, words
+    from pybfv import doctor
 
-    found = examine()
+    found = doctor.examine()
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=True))
         return
-    lines = words(found)
+    lines = doctor.words(found)
     width = max(len(label) for label, _ in lines)
     for label, text in lines:
         click.echo(f"{label:<{width}}  {text}")
-
-
-def _plain(value: Any) -> str:
-    """A value of inspect in words."""
-    if isinstance(value, dict):
-        return ", ".join(f"{k} {_plain(v)}" for k, v in value.items() if v is not None)
-    if isinstance(value, list):
-        return ", ".join(map(_plain, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else _printable(str(value))
 
 
 def _check_free(output: str | None, force: bool) -> None:
@@ -482,54 +497,12 @@ def _one_stdin(*paths: str | None) -> None:
 def _put(document: dict[str, Any], output: str | None, force: bool, as_json: bool, inputs: Sequence[str]) -> None:
     from pybfv.io.atomic import atomic_output
 
-    text = json.dumps(document, ensure_ascii=True) if as_json else _words(document)
+    text = json.dumps(document, ensure_ascii=True) if as_json else words(document)
     if output is None:
         click.echo(text)
         return
     with atomic_output(output, force=force, inputs=inputs) as stream:
         stream.write(text.encode() + b"\n")
-
-
-def _words(document: dict[str, Any]) -> str:
-    lines = [_line(result) for result in document["results"]]
-    tail = f"n = {document['rows']} rows in {document['contributions']} contribution(s)"
-    if document["dropped_rows"]:
-        tail += f", {document['dropped_rows']} rows with missing values left out"
-    lines.append(f"{tail}; {document['set']}, backend {document['backend']['name']}")
-    if document["insecure"]:
-        lines.append("INSECURE parameters: for tests only")
-    if document.get("verified"):
-        lines.append("verified: every statistic equals its plaintext recomputation")
-    return "\n".join(lines)
-
-
-def _line(result: dict[str, Any]) -> str:
-    stat = result["stat"]
-    if stat == "count":
-        return f"count = {result['n']}"
-    if stat == "linreg":
-        head = f"linreg {_printable(result['target'])}: n = {result['n']}, r_squared = {result['r_squared']}, "
-        head += f"residual_sd = {result['residual_sd']}"
-        rows = zip(result["terms"], result["coefficients"], result["exact"], strict=True)
-        return "\n".join([head, *(f"  {_printable(term)} = {_exactly(value, exact)}" for term, value, exact in rows)])
-    if not {"column", "value", "exact"} <= result.keys() or ("ddof" in result and "sd" not in result):
-        return ", ".join(f"{k} {_plain(v)}" for k, v in result.items())  # a workload of the user's own
-    extra = ""
-    if "ddof" in result:
-        kind = "sample, n - 1" if result["ddof"] else "population, n"
-        extra = f"  sd = {result['sd']!r}  ddof = {result['ddof']} ({kind})"
-    return f"{stat} {_printable(result['column'])} = {_exactly(result['value'], result['exact'])}{extra}"
-
-
-def _printable(text: str) -> str:
-    """Text for a terminal: names and files' contents may hold anything, so only printable characters pass."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _exactly(value: float, exact: str) -> str:
-    """A whole number as it is; else the nearest binary64 and the fraction."""
-    whole = exact.removesuffix("/1")
-    return whole if whole != exact else f"{value!r}  (exactly {exact})"
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:

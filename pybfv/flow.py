@@ -49,7 +49,11 @@ from pybfv.workload import discover
 Progress = Callable[[int], None]
 
 
-def _quiet(done: int) -> None:
+Report = Callable[[dict[str, Any]], None]
+"""Takes what the backend says of itself, with its counts and times under "stats"."""
+
+
+def _quiet(done: Any) -> None:
     pass
 
 
@@ -203,6 +207,7 @@ def compute(
     engine: Engine = CPU,
     force: bool = False,
     progress: Progress = _quiet,
+    report: Report = _quiet,
 ) -> Result:
     """Contributions to a result file."""
     sources = expand(inputs, ".bfvc")
@@ -212,6 +217,7 @@ def compute(
         )
         result = finish_partial(partial, key, info)
         write_result(stream, result)
+    report(info)
     return result
 
 
@@ -222,12 +228,14 @@ def compute_to_partial(
     engine: Engine = CPU,
     force: bool = False,
     progress: Progress = _quiet,
+    report: Report = _quiet,
 ) -> Partial:
     """Contributions to a partial file."""
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
-        partial, _ = accumulate(sources, engine.open, progress)
+        partial, info = accumulate(sources, engine.open, progress)
         write_partial(stream, partial)
+    report(info)
     return partial
 
 
@@ -263,7 +271,8 @@ def run(
     verify: bool = False,
     options: CsvOptions | None = None,
     progress: Progress = _quiet,
-    told: Callable[[str], None] = lambda note: None,
+    told: Callable[[str], None] = _quiet,
+    report: Report = _quiet,
     **planning: Any,
 ) -> dict[str, Any]:
     """All steps in a temporary folder with throw-away keys; ``planning``: as for plan.
@@ -288,7 +297,9 @@ def run(
                 study, table, public, contribution, options=options, progress=lambda n, done=done: progress(done + n)
             )
             done += rows
-        document = decrypt(compute([folder], os.path.join(folder, "r"), key=public, engine=engine), secret, ddof)
+        document = decrypt(
+            compute([folder], os.path.join(folder, "r"), key=public, engine=engine, report=report), secret, ddof
+        )
         secret.wipe()
     if verify:
         _verify(study, document["results"], oracle(study, sources, options, ddof))

@@ -12,6 +12,8 @@ from pybfv import flow
 from pybfv.errors import PlanError, PybfvError
 from pybfv.params import ParameterSet, get_set
 
+pytestmark = pytest.mark.slow
+
 
 def results(text: str) -> list[dict]:
     return json.loads(text)["results"]

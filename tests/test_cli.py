@@ -1,4 +1,4 @@
-"""The command line is a contract: names, files, JSON, exit codes, what goes where."""
+"""The command line is a contract: names, files, JSON, exit codes, what goes where. Quick ones: test_smoke.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Command
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = "x,y,name\n" + "".join(f"{i},{i * i % 17}.{i % 10},n{i}\n" for i in range(1, 41))
@@ -402,13 +404,3 @@ def test_without_privileges(study: Command) -> None:
     assert done.returncode in (66, 77), done.stderr
     assert b"Traceback" not in done.stderr
     assert list(readonly.iterdir()) == []
-
-
-def test_version_and_help(pybfv: Command) -> None:
-    import pybfv as package
-
-    assert pybfv.ok("--version").strip() == f"pybfv {package.__version__}"
-    for command in ("plan", "keygen", "encrypt", "compute", "combine", "decrypt", "run", "inspect"):
-        text = pybfv.ok(command, "--help")
-        assert "Example" in text
-        assert "Exit codes" in text

@@ -176,6 +176,7 @@ def test_compressed_files_cut_or_changed_are_refused(path: Write, compress: Call
     refusal(DataError, lambda: scan(path(bytes(flipped)), PLAIN, ["a"]))
 
 
+@pytest.mark.slow
 def test_bombs_do_not_fill_the_memory(path: Write) -> None:
     # 200 MB of blanks in one line, from a few kilobytes.
     deflated = io.BytesIO()

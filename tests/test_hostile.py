@@ -41,6 +41,8 @@ FILES = [
     "result.bfvr",
 ]
 BINARY = FILES[1:]
+QUICK = ("study.json", "secret.key", "symmetric.bfvc")
+SLOWLY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FILES]
 COUNTS = [0, 1 << 31, 1 << 63, (1 << 64) - 1]
 
 
@@ -99,7 +101,7 @@ def refused(read: Callable, reader: Callable, data: bytes, *errors: type[PybfvEr
 # ---- damage
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SLOWLY)
 def test_every_bit(name, piped):
     data = bytearray((SAMPLES / name).read_bytes())
     read = reader_of(name)
@@ -119,7 +121,7 @@ def test_every_bit(name, piped):
             data[at] ^= 1 << bit
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SLOWLY)
 def test_every_truncation(name, piped, filed):
     data = (SAMPLES / name).read_bytes()
     for size in range(len(data)):
@@ -283,6 +285,7 @@ def test_header_fields(name, piped, filed):
                     refused(read, reader_of(name), data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "field"), [("partial.bfvp", "accumulators"), ("result.bfvr", "ciphertexts")])
 def test_lists_of_ciphertexts(name, field, piped, filed):
     for entries in (

@@ -112,6 +112,7 @@ def test_about_every_second_key_is_within_the_ceilings(n):
     assert 0.40 <= share <= 0.65
 
 
+@pytest.mark.slow
 def test_the_ceilings_come_from_the_simulation():
     values = ceilings.choose(ceilings.simulate(8, 20000))
     assert dict(zip(ceilings.NAMES, values, strict=True)) == KEY_CEILINGS[8]
@@ -182,6 +183,7 @@ def test_products(mode, u):
     assert noise.product_bound(n, mode, u, 6) <= 6 * linear.std()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [16, 64])
 def test_symmetric_square_with_the_worst_roundings(n):
     """Coefficient 0 of (v - rho)^2 with rho chosen to make it as large as it can be."""

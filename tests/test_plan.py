@@ -28,6 +28,7 @@ def job(specs: list[str], lo: int, hi: int, rows: int, files: int | None = None,
     return Job(tuple(workloads), base, rows, files or rows, reveal, "error")
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([["count"], ["sum:x"], ["mean:x,y"], ["variance:x"], ["linreg:y~x"], ["linreg:y~x+x^2"]]),
     st.integers(-(2**20), 2**20),

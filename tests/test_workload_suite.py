@@ -1,4 +1,4 @@
-"""One suite for every workload: reference, every CPU body, noop and plaintext give one answer.
+"""One suite for every workload: reference, every CPU body, simulated DPUs, noop and plaintext agree.
 
 Partials are compared byte for byte between backends, threads, batches and orders.
 """
@@ -127,6 +127,14 @@ def test_all_backends_agree(name: str, reveal: str) -> None:
             assert found.keys() == reference.keys()
             for key_, state in reference.items():
                 assert np.array_equal(found[key_], state), (body, threads, key_)
+
+    for kernels, dpus, tasklets in (("ntt", 5, 7), ("limb", 3, 4)):
+        with native.Backend(
+            "sim", ps.n, ps.primes, kernels=kernels, dpus=dpus, tasklets=tasklets, strict=False
+        ) as backend:
+            found = accumulate(study, backend, cts, [1, 3])
+        for key_, state in reference.items():
+            assert np.array_equal(found[key_], state), (kernels, key_)
 
     with native.Backend("cpu", ps.n, ps.primes) as backend:
         partial = Partial(study.doc, key.key_id, ("00" * 16,), len(rows), 0, 4, reference)

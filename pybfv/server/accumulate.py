@@ -149,7 +149,7 @@ def accumulate(
     progress: Callable[[int], None] = lambda done: None,
     check: Callable[[Study, str], None] = lambda study, key_id: None,
 ) -> tuple[Partial, dict[str, Any]]:
-    """Accumulates contributions (paths, or "-") into a partial; also what the backend says of itself.
+    """Accumulates contributions (paths, or "-") into a partial; also the backend's info and "stats".
 
     Memory does not grow with rows or files. Raises DataError for damaged, mixed, doubled or too many
     contributions and KeyRefusedError for contributions under different keys.
@@ -199,7 +199,7 @@ def accumulate(
         if filled:
             used = buffer[:filled]
             sums.feed(used.reshape(-1, *used.shape[2:]), filled)
-        return ledger.partial(sums.save()), backend.info()
+        return ledger.partial(sums.save()), {**backend.info(), "stats": backend.stats()}
     finally:
         if sums is not None:
             with suppress(Exception):

@@ -52,6 +52,9 @@ class Backend(Protocol):
     def acc_finish(self, acc: Any, factor: Sequence[int]) -> Any:
         """The accumulator times factor[i] mod p_i, as an array of one ciphertext."""
 
+    def stats(self) -> dict[str, int]:
+        """Counts of ciphertexts, products and bytes, and nanoseconds by where they went."""
+
     def sync(self) -> None:
         """Waits for everything and reports the first error."""
 

@@ -70,6 +70,10 @@ class NoopBackend:
         """The slots as an array of one vector; plaintexts carry no factor."""
         return [list(acc)]
 
+    def stats(self) -> dict[str, int]:
+        """Nothing is counted."""
+        return {}
+
     def sync(self) -> None:
         """Nothing is pending."""
 

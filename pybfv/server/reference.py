@@ -91,6 +91,10 @@ class ReferenceBackend:
         ]
         return [scaled]
 
+    def stats(self) -> dict[str, int]:
+        """Nothing is counted."""
+        return {}
+
     def sync(self) -> None:
         """Nothing is pending."""
 

@@ -1,0 +1,116 @@
+"""Backends through the command line: case B29, doctor, and no backend replaced in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Command
+
+pytestmark = pytest.mark.slow
+
+SET = ("--set", "insecure_n256_q133", "--insecure")
+FAST = {"PYBFV_SIM": "faithful"}
+
+
+@pytest.fixture
+def users(pybfv: Command, write) -> Command:
+    """641 users in 3 files; a study of mean and variance under a small ring."""
+    rows = [i % 5 for i in range(641)]
+    for name, part in (("a", rows[:1]), ("b", rows[1:4]), ("c", rows[4:])):
+        write(f"{name}.csv", "u\n" + "".join(f"{x}\n" for x in part))
+    write("u.csv", "u\n" + "".join(f"{x}\n" for x in rows))
+    pybfv.ok("plan", "u.csv", "--stat", "mean:u", "--stat", "variance:u", "--max-contributions", 3, *SET, "-o", "s.json")
+    pybfv.ok("keygen", "s.json", "-o", "k")
+    (pybfv.folder / "in").mkdir()
+    for name in "abc":
+        pybfv.ok("encrypt", "s.json", f"{name}.csv", "--key", "k/public.key", "-o", f"in/{name}.bfvc")
+    pybfv.ok("compute", "in", "--partial", "-o", "cpu.bfvp")
+    return pybfv
+
+
+def partial(users: Command, *args: object) -> bytes:
+    users.ok("compute", "in", "--partial", "-o", "x.bfvp", "--force", *args, env=FAST)
+    return (users.folder / "x.bfvp").read_bytes()
+
+
+def test_b29_every_valid_combination_gives_the_same_partial(users: Command) -> None:
+    expected = (users.folder / "cpu.bfvp").read_bytes()
+    for dpus, tasklets in ((1, 1), (3, 11), (63, 16), (65, 24), ("all", 7)):
+        assert partial(users, "--backend", "sim", "--dpus", dpus, "--tasklets", tasklets) == expected
+    assert partial(users, "--backend", "sim", "--kernels", "limb", "--dpus", 3, "--tasklets", 11) == expected
+    assert partial(users, "--backend", "auto") == expected
+
+
+def test_b29_numbers_and_names(users: Command) -> None:
+    users.ok(
+        "compute", "in", "--key", "k/public.key", "--backend", "sim", "--dpus", 7, "--tasklets", 5, "-o", "r.bfvr"
+    )
+    found = json.loads(users.ok("decrypt", "r.bfvr", "--key", "k/secret.key", "--json", "--ddof", "0"))
+    assert found["backend"] == {"name": "sim", "kernels": "ntt", "threads": None, "dpus": 7, "tasklets": 5}
+    mean, variance = found["results"]
+    assert (mean["exact"], mean["n"]) == ("1280/641", 641)
+    assert variance["exact"] == "823040/410881"
+    assert str(variance["value"]).startswith("2.00311038")
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_b29_few_users(pybfv: Command, write, count: int) -> None:
+    write("u.csv", "u\n" + "".join(f"{i % 5}\n" for i in range(count)))
+    for kernels in ("ntt", "limb"):
+        args = ("--stat", "mean:u", *SET, "--backend", "sim", "--kernels", kernels, "--verify", "--json")
+        found = json.loads(pybfv.ok("run", "u.csv", *args, env=FAST))
+        assert found["results"][0]["value"] == sum(i % 5 for i in range(count)) / count
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("--backend", "sim", "--dpus", 0), 2),
+        (("--backend", "sim", "--dpus", 10000), 2),
+        (("--backend", "sim", "--dpus", "-1"), 2),
+        (("--backend", "sim", "--dpus", "1e3"), 2),
+        (("--backend", "sim", "--tasklets", 0), 2),
+        (("--backend", "sim", "--tasklets", 25), 2),
+        (("--backend", "simulator"), 2),
+        (("--backend", "sim", "--kernels", "fft"), 2),
+        (("--backend", "cpu", "--dpus", 3), 2),
+        (("--backend", "cpu", "--kernels", "limb"), 69),
+    ],
+    ids=lambda x: " ".join(map(str, x)) if isinstance(x, tuple) else str(x),
+)
+def test_b29_out_of_range(users: Command, args: tuple[object, ...], code: int) -> None:
+    users.refused(code, "compute", "in", "--partial", "-o", "x.bfvp", *args)
+
+
+def test_upmem_without_hardware_says_what_is_missing(users: Command) -> None:
+    plugin = Path(__file__).resolve().parent.parent / "pybfv" / "native" / "libpybfv_upmem.so"
+    assert not plugin.exists(), "this test is about machines without the SDK; run make check-dpu there"
+    line = users.refused(69, "compute", "in", "--partial", "-o", "x.bfvp", "--backend", "upmem")
+    for word in ("UPMEM", "SDK", "doctor"):
+        assert word in line
+
+
+def test_auto_says_what_it_took(users: Command) -> None:
+    users.ok("compute", "in", "--key", "k/public.key", "--backend", "auto", "-o", "r.bfvr")
+    assert json.loads(users.ok("inspect", "r.bfvr", "--json"))["backend"]["name"] == "cpu"
+
+
+def test_timings_are_labelled(users: Command) -> None:
+    done = users("compute", "in", "--partial", "-o", "x.bfvp", "--backend", "sim", "--timings", env=FAST)
+    assert done.returncode == 0
+    assert b"simulator wall time, not hardware" in done.stderr
+    assert done.stdout == b""
+
+
+def test_doctor(pybfv: Command) -> None:
+    found = json.loads(pybfv.ok("doctor", "--json"))
+    assert found["schema_version"] == 1
+    assert found["backends"]["cpu"]["available"] is True
+    assert found["backends"]["sim"]["available"] is True
+    assert found["backends"]["upmem"]["available"] is False
+    assert "SDK" in found["backends"]["upmem"]["why"]
+    assert "portable" in found["cpu"]["bodies"]
+    text = pybfv.ok("doctor")
+    assert "backend sim" in text
