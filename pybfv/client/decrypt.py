@@ -26,9 +26,10 @@ REFUSAL = (
 """One message for every way in which decryption fails: how it failed would help an attacker."""
 
 
-def _crt(residues: list[int], moduli: tuple[int, ...]) -> int:
+def _crt_units(moduli: tuple[int, ...]) -> list[int]:
+    """Per modulus the number that is 1 mod it and 0 mod the others."""
     product = math.prod(moduli)
-    return sum(x * (product // t) * pow(product // t, -1, t) for x, t in zip(residues, moduli, strict=True)) % product
+    return [product // t * pow(product // t, -1, t) for t in moduli]
 
 
 def _into(interval: Interval, value: int, modulus: int) -> int:
@@ -104,7 +105,7 @@ def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
     """Every total of a result as an exact integer of wire values; refuses instead of guessing."""
     check_result(result, study, key)
     ps = study.ps
-    modulus = math.prod(study.moduli)
+    modulus, units = math.prod(study.moduli), _crt_units(study.moduli)
     names: dict[Key, list[tuple[str, int]]] = {}
     for name, total, r, _ in study.names():
         names.setdefault(total, []).append((name, r))
@@ -114,7 +115,8 @@ def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
         for total, parts in names.items():
             columns = [reader.numbers(name, r, len(total) - 1) for name, r in parts]
             interval, _ = study.growth[total]
-            numbers = [_into(interval, _crt(list(x), study.moduli), modulus) for x in zip(*columns, strict=True)]
+            joined = (sum(u * x for u, x in zip(units, column, strict=True)) for column in zip(*columns, strict=True))
+            numbers = [_into(interval, value, modulus) for value in joined]
             reader.failed |= not within(numbers, interval)
             found[total] = sum(numbers)
     if reader.failed:

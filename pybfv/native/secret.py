@@ -5,6 +5,7 @@ A cffi view of its own: the declarations of bfv_secret.h exist in no other modul
 
 from __future__ import annotations
 
+import math
 import weakref
 from fractions import Fraction
 from typing import Any
@@ -133,15 +134,18 @@ def round_phase(
 ) -> list[int]:
     """m = round(t x / q) mod t for ``count`` coefficients x of a phase [L, N] from ``first``.
 
-    bound: what |t x/q - round(t x/q)| may be, below 1/2: a Fraction (rounded down to 2^-64) or an
-    integer in units of 2^-64. If any coefficient lies outside: DataError with ``refusal`` as its message.
+    bound: what |t x/q - round(t x/q)| may be, below 1/2: a Fraction (rounded up to 2^-64, so that a small
+    one never becomes 0) or an integer in units of 2^-64. If any coefficient lies outside: DataError with
+    ``refusal`` as its message.
     """
     check_array(phase, (len(ring.primes), ring.n), "phase")
     limit = BFV.lib.BFV_MAX_T_WORDS
     check_integer(t, 2, 2 ** (64 * limit) - 1, "t")
     check_integer(first, 0, ring.n, "first")
     check_integer(count, 0, ring.n - first, "count")
-    scaled = bound * 2**64 // 1 if isinstance(bound, Fraction) else bound
+    scaled = bound
+    if isinstance(bound, Fraction) and bound < Fraction(1, 2):
+        scaled = min(math.ceil(bound * 2**64), 2**63 - 1)
     check_integer(scaled, 0, 2**63 - 1, "the bound times 2^64")
     words = (int(t).bit_length() + 63) // 64
     modulus = view(_SECRET, "uint64_t[]", words_of([int(t)], words, signed=False), "t")
