@@ -10,7 +10,8 @@ BUILD ?= build
 .PHONY: help tools lib demo test check check-generated check-binding-asan bench fmt lint clean
 
 help:
-	@echo "make demo | test | check | check-generated | check-c | check-sanitize | bench | fmt | lint | lib | clean"
+	@echo "make demo | test | check | check-generated | check-c | check-sanitize | check-dpu-types | check-upmem |"
+	@echo "     bench | fmt | lint | lib | dpu | host | clean"
 
 include host_c/rules.mk
 include host_c/upmem.mk
@@ -82,5 +83,5 @@ lint: $(VENV)/.ready
 	$(VENV)/bin/clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' ':!*_gen.h')
 
 clean:
-	rm -rf $(BUILD) build-* pybfv/native/libpybfv.so demo_out .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(BUILD) build-* pybfv/native/*.so pybfv/native/dpu demo_out .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -49,7 +49,7 @@ check-c-tsan:
 	+$(C_AGAIN) BUILD=$(BUILD)/tsan CFLAGS="$(C_CHECKED) -fsanitize=thread"
 check-c-clang:
 	+$(C_AGAIN) BUILD=$(BUILD)/clang CC=clang
-check-sanitize: check-c-asan check-c-tsan check-c-clang check-binding-asan
+check-sanitize: check-c-asan check-c-tsan check-c-clang check-binding-asan check-dpu-types check-upmem
 
 -include $(C_OBJECTS:.o=.d) $(C_TEST_OBJECTS:.o=.d)
 

@@ -67,7 +67,7 @@ DPU_PROGRAMS := $(foreach f,$(DPU_FAMILIES),pybfv/native/dpu/bfv_$f.dpu)
 define dpu_real
 pybfv/native/dpu/bfv_$1.dpu: $$(call dpu_sources,$1) $$(DPU_HEADERS)
 	@mkdir -p $$(@D)
-	$$(DPU_CC) $$(C_STANDARD) -Wall -Wextra -O2 -Idpu/core $$(call dpu_defines,$1) -o $$@ $$(call dpu_sources,$1)
+	$$(DPU_CC) $$(C_STANDARD) -Wall -Wextra -Os -Idpu/core $$(call dpu_defines,$1) -o $$@ $$(call dpu_sources,$1)
 endef
 $(foreach f,$(DPU_FAMILIES),$(eval $(call dpu_real,$f)))
 dpu: $(DPU_PROGRAMS)
@@ -106,26 +106,28 @@ check-dpu-types:
 
 # The backend's tests again, in a copy of the package: the ranges of dpu/core asserted; the DPU's split product;
 # the sanitizers, whose tasklets are threads and whose programs therefore count no basic blocks.
-UPMEM_TESTS ?= tests/test_upmem_ntt.py
+UPMEM_TESTS ?= tests/test_upmem_ntt.py tests/test_limb_backend.py
+# Under the sanitizers, where tasklets are threads, what is quick: a few counts of DPUs and tasklets each.
+UPMEM_QUICK := tests/test_upmem_ntt.py -k "1-7 or 3-7 or 11-3 or 24-7 or batches or smaller or limits or rounds or merge"
 SANITIZE_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=all
-# $1 name, $2 the library's flags, $3 the programs' flags, $4 what strict adds, $5 library to load first
+# $1 name, $2 the library's flags, $3 the programs' flags, $4 what strict adds, $5 library to load first, $6 tests
 define upmem_again
 	+@$(MAKE) --silent -f $(firstword $(MAKEFILE_LIST)) BUILD=$(BUILD)/upmem-$1 CFLAGS="$2" DPU_SIM_FLAGS="$3" \
 	  DPU_STRICT_FLAGS="$3 $4" upmem-copy
 	cd $(BUILD)/upmem-$1/python && PYTHONPATH=. LD_PRELOAD="$5" ASAN_OPTIONS=detect_leaks=0 \
-	  TSAN_OPTIONS=halt_on_error=1 $(CURDIR)/.venv/bin/python -P -m pytest $(UPMEM_TESTS)
+	  TSAN_OPTIONS=halt_on_error=1 $(CURDIR)/.venv/bin/python -P -m pytest -m "not slow" $6
 endef
 upmem-copy: $(BUILD)/libpybfv.so $(BUILD)/libpybfv_sim.so $(foreach f,$(DPU_FAMILIES),$(BUILD)/dpu/bfv_$f.sim.so $(BUILD)/dpu/bfv_$f.strict.so)
 	@rm -rf $(BUILD)/python && mkdir -p $(BUILD)/python && cp -r pybfv workloads tests pyproject.toml $(BUILD)/python/
 	@mkdir -p $(BUILD)/python/pybfv/native/dpu && cp $(filter $(BUILD)/lib%,$^) $(BUILD)/python/pybfv/native/
 	@cp $(filter $(BUILD)/dpu/%,$^) $(BUILD)/python/pybfv/native/dpu/
 check-upmem-debug:
-	$(call upmem_again,debug,-O1 -g -DPYBFV_DEBUG,-O1 -g -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),)
+	$(call upmem_again,debug,-O1 -g -DPYBFV_DEBUG,-O1 -g -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),,$(UPMEM_TESTS))
 check-upmem-split:
-	$(call upmem_again,split,-O2,-O2 -DBFV_WIDE_SPLIT -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),)
+	$(call upmem_again,split,-O2,-O2 -DBFV_WIDE_SPLIT -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),,$(UPMEM_TESTS))
 check-upmem-asan:
-	$(call upmem_again,asan,-O1 -g $(SANITIZE_ADDRESS),-O1 -g -DPYBFV_DEBUG $(SANITIZE_ADDRESS),,$(shell $(CC) -print-file-name=libasan.so))
+	$(call upmem_again,asan,-O1 -g $(SANITIZE_ADDRESS),-O1 -g -DPYBFV_DEBUG $(SANITIZE_ADDRESS),,$(shell $(CC) -print-file-name=libasan.so),$(UPMEM_QUICK))
 check-upmem-tsan:
-	$(call upmem_again,tsan,-O1 -g,-O1 -g -fsanitize=thread,,$(shell $(CC) -print-file-name=libtsan.so))
+	$(call upmem_again,tsan,-O1 -g,-O1 -g -fsanitize=thread,,$(shell $(CC) -print-file-name=libtsan.so),$(UPMEM_QUICK))
 check-upmem: check-upmem-debug check-upmem-split check-upmem-asan check-upmem-tsan
 .PHONY: upmem-copy

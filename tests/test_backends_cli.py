@@ -21,7 +21,9 @@ def users(pybfv: Command, write) -> Command:
     for name, part in (("a", rows[:1]), ("b", rows[1:4]), ("c", rows[4:])):
         write(f"{name}.csv", "u\n" + "".join(f"{x}\n" for x in part))
     write("u.csv", "u\n" + "".join(f"{x}\n" for x in rows))
-    pybfv.ok("plan", "u.csv", "--stat", "mean:u", "--stat", "variance:u", "--max-contributions", 3, *SET, "-o", "s.json")
+    pybfv.ok(
+        "plan", "u.csv", "--stat", "mean:u", "--stat", "variance:u", "--max-contributions", 3, *SET, "-o", "s.json"
+    )
     pybfv.ok("keygen", "s.json", "-o", "k")
     (pybfv.folder / "in").mkdir()
     for name in "abc":
@@ -44,9 +46,7 @@ def test_b29_every_valid_combination_gives_the_same_partial(users: Command) -> N
 
 
 def test_b29_numbers_and_names(users: Command) -> None:
-    users.ok(
-        "compute", "in", "--key", "k/public.key", "--backend", "sim", "--dpus", 7, "--tasklets", 5, "-o", "r.bfvr"
-    )
+    users.ok("compute", "in", "--key", "k/public.key", "--backend", "sim", "--dpus", 7, "--tasklets", 5, "-o", "r.bfvr")
     found = json.loads(users.ok("decrypt", "r.bfvr", "--key", "k/secret.key", "--json", "--ddof", "0"))
     assert found["backend"] == {"name": "sim", "kernels": "ntt", "threads": None, "dpus": 7, "tasklets": 5}
     mean, variance = found["results"]

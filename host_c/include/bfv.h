@@ -270,7 +270,8 @@ int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t
 int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a, const bfv_array *b,
                 uint64_t first_b, uint64_t stride, uint64_t count);
 int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other);
-int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst);       /* [parts][L][N] */
+/* dst [parts][L][N]; undefined after BFV_E_BACKEND, when a device returned a word that is no residue. */
+int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst);
 int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src); /* replaces; checks residues */
 /* The accumulator times factor[i] mod p_i (1 for sums, t mod p_i for scale-free
  * products) as an array of one ciphertext. */

@@ -439,7 +439,10 @@ int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst) {
     if (!owns_acc(backend, acc) || !is_aligned(dst)) {
         return BFV_E_ARGUMENT;
     }
-    const int status = note(backend, backend->ops->acc_save(backend, acc, dst));
+    int status = note(backend, backend->ops->acc_save(backend, acc, dst));
+    if (status == BFV_OK && bfv_check_residues(backend->ring, dst, acc->parts) != BFV_OK) {
+        status = note(backend, BFV_E_BACKEND); /* a device returned what no computation gives */
+    }
     if (status == BFV_OK) {
         backend->stats.bytes_out += backend_words(backend, acc->parts) * sizeof *dst;
     }

@@ -6,6 +6,7 @@ backend frees what it still owns, after which they are refused.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -104,7 +105,8 @@ def _missing(name: str, kernels: str, body: str | None, detail: str) -> str:
     if name == "cpu" and kernels == "ntt":
         return body_message(body)
     if name == "sim":
-        return f"backend 'sim' with kernels {kernels!r} can't be used{said}: build it with: make lib"
+        hint = "take another set or --kernels ntt" if "ring" in detail else "build it with: make lib"
+        return f"backend 'sim' with kernels {kernels!r} can't be used{said}: {hint}"
     if name == "upmem":
         return (
             f"backend 'upmem' with kernels {kernels!r} can't be used{said}: it needs UPMEM hardware, its SDK, and "
@@ -157,6 +159,9 @@ class Backend:
         options.count = len(argument)
         options.primes = argument
         options.kernels = _index(kernels, _KERNELS, "kernels")
+        mode = os.environ.get("PYBFV_SIM") or "strict"
+        if mode not in ("strict", "faithful"):
+            raise UsageError(f"PYBFV_SIM is {mode!r}; it can be strict or faithful")
         options.threads = check_integer(threads, 0, lib.BFV_MAX_THREADS, "threads")
         options.body = body_text
         options.dpus = check_integer(dpus, 0, lib.BFV_MAX_DPUS, "dpus")
@@ -173,7 +178,7 @@ class Backend:
             status,
             f"opening backend {name!r}" + (f": {detail}" if detail else ""),
             unsupported=_missing(name, kernels, body, detail),
-            argument=f"backend {name!r}: {detail}: choose other numbers"
+            argument=f"backend {name!r}: {detail}: choose other numbers, or another profile"
             if detail
             else f"N = {n} with primes {', '.join(map(str, primes))} is no ring for a backend: N must be "
             f"a power of two, the primes distinct, prime, 1 mod {2 * n} and below 2^30",

@@ -233,7 +233,7 @@ static bool program_path(const char *name, const char *suffix, char *out, size_t
 static bool is_strict(uint32_t strict) {
     if (strict == BFV_SIM_DEFAULT) {
         const char *mode = getenv("PYBFV_SIM");
-        return mode == NULL || strcmp(mode, "faithful") != 0;
+        return mode == NULL || strcmp(mode, "faithful") != 0; /* the binding refuses other words */
     }
     return strict == BFV_SIM_STRICT;
 }
