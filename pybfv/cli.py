@@ -123,6 +123,8 @@ def _engine(backend: str, kernels: str, threads: int, dpus: str | None, tasklets
     from pybfv.flow import Engine
 
     count = 0
+    if dpus == "all" and backend == "cpu":
+        raise UsageError("--dpus belongs to --backend sim or upmem; leave it out")
     if dpus is not None and dpus != "all":
         if not dpus.isascii() or not dpus.isdigit() or len(dpus) > 9 or int(dpus) == 0:
             raise UsageError(f"--dpus {dpus[:20]!r} is not all or a number from 1")
@@ -576,8 +578,9 @@ def main(args: list[str] | None = None) -> int:
             _discard_stdout()
             return _fail(OutputError(f"standard output can't be written: {e.strerror or e}"))
         return _fail(MissingInputError(f"{e.filename} can't be used: {e.strerror}; check the name"))
-    except MemoryError:
-        return _fail(PybfvError("out of memory; use fewer columns, a smaller set or another machine"))
+    except MemoryError as e:
+        said = f": {e}" if str(e) else ""
+        return _fail(PybfvError(f"out of memory{said}; use fewer columns, a smaller set or another machine"))
     except RuntimeError as e:
         if isinstance(e.__cause__, KeyboardInterrupt):  # caught while a module was being imported
             return _interrupted()

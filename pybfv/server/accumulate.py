@@ -179,7 +179,8 @@ def accumulate(
                     sums = Accumulation(study, backend)
                     ps = study.ps
                     block_bytes = study.per_block * 2 * len(ps.primes) * ps.n * 4
-                    capacity = max(1, BATCH_BYTES // block_bytes)
+                    # a limb product takes seconds on a simulator: one block a call, so that Ctrl-C is heard
+                    capacity = 1 if backend.info()["kernels"] == "limb" else max(1, BATCH_BYTES // block_bytes)
                     buffer = native.empty((capacity, study.per_block, 2, len(ps.primes), ps.n))
                 expand = _Expander(study) if reader.mode == "symmetric" else None
                 while True:

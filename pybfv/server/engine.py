@@ -13,6 +13,7 @@ BACKENDS = ("cpu", "sim", "upmem", "auto")
 AUTO = ("upmem", "cpu")
 """What auto tries, in this order; the result names the one that was taken."""
 KERNELS = ("ntt", "limb")
+MAX_DPUS = 4096
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,18 @@ class Engine:
             raise BackendUnavailableError("the cpu backend has NTT kernels only; take --backend sim or upmem for limb")
         if self.backend == "cpu" and (self.dpus or self.tasklets):
             raise UsageError("--dpus and --tasklets belong to --backend sim or upmem; leave them out")
+        if self.backend in ("sim", "upmem") and self.threads:
+            raise UsageError("--threads belongs to --backend cpu; leave it out")
+        if self.dpus > MAX_DPUS:
+            raise UsageError(f"--dpus is {self.dpus}; it can be 1 to {MAX_DPUS}, or all")
 
     def open(self, study: Study) -> Backend:
         """Opens the backend for a study; never another one than asked for."""
         if self.backend != "auto":
             return self._open(self.backend, study)
         refused: list[str] = []
-        for name in AUTO:
+        only_dpus = self.dpus or self.tasklets or self.kernels == "limb"
+        for name in AUTO[:1] if only_dpus else AUTO:
             try:
                 return self._open(name, study)
             except BackendUnavailableError as e:
