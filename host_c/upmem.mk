@@ -108,7 +108,7 @@ check-dpu-types:
 # the sanitizers, whose tasklets are threads and whose programs therefore count no basic blocks.
 UPMEM_TESTS ?= tests/test_upmem_ntt.py tests/test_limb_backend.py
 # Under the sanitizers, where tasklets are threads, what is quick: a few counts of DPUs and tasklets each.
-UPMEM_QUICK := tests/test_upmem_ntt.py -k "1-7 or 3-7 or 11-3 or 24-7 or batches or smaller or limits or rounds or merge"
+UPMEM_QUICK := tests/test_upmem_ntt.py tests/test_limb_backend.py -k "1-7 or 3-7 or 11-3 or 24-7 or batches or smaller or limits or rounds or merge or failing or 1-1-1-False or 3-2-2-True or values"
 SANITIZE_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=all
 # $1 name, $2 the library's flags, $3 the programs' flags, $4 what strict adds, $5 library to load first, $6 tests
 define upmem_again
@@ -119,6 +119,7 @@ define upmem_again
 endef
 upmem-copy: $(BUILD)/libpybfv.so $(BUILD)/libpybfv_sim.so $(foreach f,$(DPU_FAMILIES),$(BUILD)/dpu/bfv_$f.sim.so $(BUILD)/dpu/bfv_$f.strict.so)
 	@rm -rf $(BUILD)/python && mkdir -p $(BUILD)/python && cp -r pybfv workloads tests pyproject.toml $(BUILD)/python/
+	@cp --parents -r dpu/core host_c/sim/device $(BUILD)/python/
 	@mkdir -p $(BUILD)/python/pybfv/native/dpu && cp $(filter $(BUILD)/lib%,$^) $(BUILD)/python/pybfv/native/
 	@cp $(filter $(BUILD)/dpu/%,$^) $(BUILD)/python/pybfv/native/dpu/
 check-upmem-debug:

@@ -39,6 +39,9 @@ FAST = [
     "faults_faithful",
     "parallel",
     "texts",
+    "time_out",
+    "fork",
+    "truncated",
 ]
 STRICT = [
     "tasklets_strict",

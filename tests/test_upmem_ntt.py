@@ -277,3 +277,94 @@ def test_a_missing_plugin_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "pybfv" / "native" / "libpybfv_sim.so").unlink()
     assert "libpybfv_sim.so" in said()
     assert "make lib" in said()
+
+
+# A program that writes nothing and says that it has, or that refuses launches of one term.
+IDLE = """
+#include <defs.h>
+#include "abi.h"
+__host struct bfv_args bfv_args;
+__host struct bfv_report bfv_report;
+int main(void) {
+    if (me() == 0) {
+        bfv_report.status = bfv_args.count == 1 ? BFV_DPU_ARGUMENT : BFV_DPU_OK;
+        bfv_report.serial = bfv_args.serial;
+    }
+    return 0;
+}
+"""
+FAILING = """
+import os, sys
+import numpy as np
+from pybfv import native, errors
+
+def refused(call, *arguments):
+    try:
+        call(*arguments)
+    except errors.PybfvError as e:
+        return str(e)
+    return "no error"
+
+kernels, primes = sys.argv[1], (257, 641)
+ones = np.ones((5, 2, 2, 64), dtype=np.uint32)
+with native.Backend("sim", 64, primes, kernels=kernels, dpus=1, strict=True) as backend:
+    a, sums, other = backend.put(ones), backend.acc_new("sum", 2), backend.acc_new("sum", 2)
+    backend.acc_load(sums, ones[0])
+    backend.acc_load(other, ones[1])
+    print(refused(backend.acc_add, sums, a, 0, 1, 5))  # rounds of two, two and one, which fails
+    if kernels == "limb":
+        print((backend.acc_save(sums) == ones[0]).all())
+        sys.exit()
+    for call, arguments in (
+        (backend.acc_save, (sums,)),
+        (backend.acc_finish, (sums, [1, 1])),
+        (backend.acc_add, (sums, a, 0, 1, 2)),
+        (backend.acc_merge, (other, sums)),
+        (backend.acc_merge, (sums, other)),
+    ):
+        print(refused(call, *arguments))
+    print((backend.acc_save(other) == ones[1]).all())
+    backend.acc_load(sums, ones[2])
+    print((backend.acc_save(sums) == ones[2]).all())
+del os.environ["PYBFV_MRAM_LIMIT"]
+with native.Backend("sim", 64, primes, kernels=kernels, dpus=1, strict=True) as backend:
+    fresh, b = backend.acc_new("sum", 2), backend.put(ones[:2])
+    print(refused(backend.acc_add, fresh, b, 0, 1, 2))
+    print(refused(backend.acc_save, fresh))
+    print(refused(backend.acc_finish, fresh, [1, 1]))
+    print(refused(backend.add, b, b))
+"""
+
+
+def failing(kernels: str, folder: Path, program: str) -> list[str]:
+    """What FAILING prints with IDLE in place of the DPUs' program, in a copy of the package."""
+    shutil.copytree(ROOT / "pybfv", folder / "pybfv", ignore=shutil.ignore_patterns("__pycache__"))
+    source = folder / "idle.c"
+    source.write_text(IDLE)
+    flags = "-std=c11 -shared -fPIC -Wl,-Bsymbolic -Wl,-z,now -DNR_TASKLETS=24 -fsanitize-coverage=trace-pc".split()
+    include = [f"-I{ROOT / 'host_c/sim/device'}", f"-I{ROOT / 'dpu/core'}"]
+    output = folder / "pybfv" / "native" / "dpu" / f"{program}.strict.so"
+    output.unlink()
+    plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    subprocess.run([os.environ.get("CC", "cc"), *flags, *include, "-o", output, source], check=True, env=plain)
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYBFV_MRAM_LIMIT": "3584"}
+    return subprocess.run(
+        [sys.executable, "-c", FAILING, kernels], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.splitlines()
+
+
+def test_a_failing_launch_leaves_no_number(tmp_path: Path) -> None:
+    found = failing("ntt", tmp_path, "bfv_ntt")
+    assert "refused command" in found[0]
+    assert all("earlier device error left this accumulator undefined; compute again" in said for said in found[1:6])
+    # another accumulator keeps its value, and loading gives this one a new value
+    assert found[6:8] == ["True", "True"]
+    assert found[8] == "no error"  # IDLE said that it had added: what it left is refused when it comes back
+    assert len(found) == 12
+    assert all("not below its prime" in said for said in found[9:])
+
+
+def test_limb_accumulators_keep_their_value_when_a_launch_fails(tmp_path: Path) -> None:
+    found = failing("limb", tmp_path, "bfv_limb1")
+    assert "not below q" in found[0]
+    assert found[1:] == ["True"]

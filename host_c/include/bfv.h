@@ -259,7 +259,9 @@ int bfv_convert(bfv_backend *backend, const bfv_array *a, uint32_t form, bfv_arr
 
 /* Accumulators: exact sums mod q. BFV_ACC_SUM keeps `parts` 2 or 3 parts;
  * BFV_ACC_PRODUCT has 3. Their saved state is reduced and canonical, so it does
- * not depend on order, splits, bodies or threads. */
+ * not depend on order, splits, bodies or threads. An error of a device, or of memory, in the middle of
+ * acc_add, acc_mul or acc_merge may leave `acc` undefined: from then on every call on it, and a merge from
+ * it, gives BFV_E_BACKEND, until bfv_acc_load replaces its value or it is dropped. */
 int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out);
 int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc);
 /* acc += sum over k < count of a[first + k stride]. */

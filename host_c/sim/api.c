@@ -18,6 +18,36 @@
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim *live;
 
+/* A fork copies these locks as they are: they must be free then. */
+static void before_fork(void) {
+    pthread_mutex_lock(&live_lock);
+    sim_signals_lock();
+}
+
+static void after_fork(void) {
+    sim_signals_unlock();
+    pthread_mutex_unlock(&live_lock);
+}
+
+static void watch_forks(void) {
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+bool sim_is_foreign(const struct sim *sim) {
+    return sim->owner != getpid();
+}
+
+dpu_error_t sim_fail_foreign(const char *call) {
+    return sim_fail_no_set(DPU_ERR_SYSTEM, "%s: the simulator was opened by another process", call);
+}
+
+dpu_error_t sim_enter(const struct dpu_set_t *set, const char *call, struct sim **sim) {
+    *sim = sim_of_set(set);
+    if (*sim == NULL)
+        return sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "%s: not a set", call);
+    return sim_is_foreign(*sim) ? sim_fail_foreign(call) : DPU_OK;
+}
+
 struct sim *sim_of_set(const struct dpu_set_t *set) {
     if (set->kind == DPU_SET_DPU)
         return set->dpu == NULL ? NULL : set->dpu->sim;
@@ -61,42 +91,52 @@ static int poison_file(size_t bytes) {
     return -1;
 }
 
+/* One reservation for each DPU. Its size is a multiple of 2 MB, so that a kernel that aligns large
+ * mappings gives MRAM large pages. */
+#define MRAM_AT SIM_GUARD_BYTES
+#define WRAM_AT (MRAM_AT + SIM_MRAM_BYTES + SIM_GUARD_BYTES)
+#define MAPPING_BYTES (WRAM_AT + (UINT32_C(2) << 20) + SIM_GUARD_BYTES)
+
 static bool map_memories(struct sim *sim, struct dpu_t *dpu) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uint8_t *mram = mmap(NULL, SIM_MRAM_BYTES, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mram == MAP_FAILED)
+    uint8_t *mapping =
+        mmap(NULL, MAPPING_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED)
         return false;
-    dpu->mram = mram;
+    dpu->mapping = mapping;
+    dpu->mram = mapping + MRAM_AT;
+    dpu->wram = mapping + WRAM_AT;
+    if (mprotect(dpu->wram, SIM_WRAM_BYTES, PROT_READ | PROT_WRITE) != 0 ||
+        mprotect(dpu->mram, SIM_MRAM_BYTES, PROT_READ | PROT_WRITE) != 0)
+        return false;
     uint32_t step = poison_bytes(sim);
     for (uint32_t at = 0; sim->poison >= 0 && at < SIM_MRAM_BYTES; at += step)
-        if (mmap(mram + at, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+        if (mmap(dpu->mram + at, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
                  sim->poison, 0) == MAP_FAILED)
             return false;
     if (sim->nr_dpus > MANY_DPUS) /* sparse MRAM would take too much memory */
-        madvise(mram, SIM_MRAM_BYTES, MADV_NOHUGEPAGE);
-    uint8_t *wram =
-        mmap(NULL, SIM_WRAM_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (wram == MAP_FAILED)
-        return false;
-    dpu->wram = wram + page;
-    return mprotect(dpu->wram, SIM_WRAM_BYTES, PROT_READ | PROT_WRITE) == 0;
+        madvise(dpu->mram, SIM_MRAM_BYTES, MADV_NOHUGEPAGE);
+    return true;
 }
 
-static void destroy(struct sim *sim) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    sim_pool_stop(sim);
+static void unmap_memories(struct sim *sim) {
     for (uint32_t i = 0; i < sim->nr_dpus; i++) {
         struct dpu_t *dpu = &sim->dpus[i];
-        sim_program_release(dpu);
-        if (dpu->mram != NULL)
-            munmap(dpu->mram, SIM_MRAM_BYTES);
-        if (dpu->wram != NULL)
-            munmap(dpu->wram - page, SIM_WRAM_BYTES + 2 * page);
-        free(dpu->log);
+        if (dpu->mapping != NULL)
+            munmap(dpu->mapping, MAPPING_BYTES);
+        dpu->mapping = dpu->mram = dpu->wram = NULL;
     }
     if (sim->poison >= 0)
         close(sim->poison);
+    sim->poison = -1;
+}
+
+static void destroy(struct sim *sim) {
+    sim_pool_stop(sim);
+    for (uint32_t i = 0; i < sim->nr_dpus; i++) {
+        sim_program_release(&sim->dpus[i]);
+        free(sim->dpus[i].log);
+    }
+    unmap_memories(sim);
     pthread_cond_destroy(&sim->wake);
     pthread_cond_destroy(&sim->finished);
     pthread_mutex_destroy(&sim->lock);
@@ -112,10 +152,13 @@ static uint32_t dpus_of_rank(const struct sim_profile *profile, uint32_t rank) {
 
 static dpu_error_t allocate(uint32_t nr_dpus, uint32_t nr_ranks, const struct sim_profile *profile,
                             struct dpu_set_t *out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sim *sim = calloc(1, sizeof *sim);
     if (sim == NULL)
         return sim_fail_no_set(DPU_ERR_SYSTEM, "dpu_alloc: out of memory");
+    pthread_once(&once, watch_forks);
     sim->profile = *profile;
+    sim->owner = getpid();
     sim->poison = -1;
     pthread_mutex_init(&sim->lock, NULL);
     pthread_cond_init(&sim->wake, NULL);
@@ -203,13 +246,16 @@ dpu_error_t dpu_free(struct dpu_set_t dpu_set) {
                ((*at)->rank_list != dpu_set.list.ranks || (*at)->nr_ranks != dpu_set.list.nr_ranks))
             at = &(*at)->next;
         sim = *at;
-        if (sim != NULL)
+        if (sim != NULL && sim_is_foreign(sim))
+            unmap_memories(sim); /* the rest stays: programs are open, locks in use for good */
+        else if (sim != NULL)
             *at = sim->next;
     }
     pthread_mutex_unlock(&live_lock);
     if (sim == NULL)
         return sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "dpu_free: not a set that dpu_alloc returned");
-    destroy(sim);
+    if (!sim_is_foreign(sim))
+        destroy(sim);
     return DPU_OK;
 }
 
@@ -270,8 +316,11 @@ void dpu_set_dpu_iterator_next(struct dpu_set_dpu_iterator_t *iterator) {
 }
 
 dpu_error_t dpu_log_read(struct dpu_set_t set, FILE *stream) {
-    struct sim *sim = sim_of_set(&set);
-    if (sim == NULL || set.kind != DPU_SET_DPU)
+    struct sim *sim;
+    dpu_error_t error = sim_enter(&set, "dpu_log_read", &sim);
+    if (error != DPU_OK)
+        return error;
+    if (set.kind != DPU_SET_DPU)
         return sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "dpu_log_read: one DPU at a time");
     struct dpu_t *dpu = set.dpu;
     sim_wait(sim, &set);
@@ -290,9 +339,10 @@ dpu_error_t dpu_log_read(struct dpu_set_t set, FILE *stream) {
 }
 
 dpu_error_t dpusim_set_tasklets(struct dpu_set_t set, uint32_t tasklets) {
-    struct sim *sim = sim_of_set(&set);
-    if (sim == NULL)
-        return sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "dpusim_set_tasklets: not a set");
+    struct sim *sim;
+    dpu_error_t error = sim_enter(&set, "dpusim_set_tasklets", &sim);
+    if (error != DPU_OK)
+        return error;
     sim_wait(sim, &sim->set);
     for (uint32_t i = 0; i < sim->nr_dpus; i++) {
         const struct dpu_program_t *program = sim->dpus[i].program;

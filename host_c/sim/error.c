@@ -33,7 +33,7 @@ dpu_error_t sim_fail_no_set(dpu_error_t error, const char *format, ...) {
 
 const char *dpusim_last_error(struct dpu_set_t set) {
     struct sim *sim = sim_of_set(&set);
-    if (sim == NULL)
+    if (sim == NULL || sim_is_foreign(sim))
         return no_set_text;
     pthread_mutex_lock(&sim->lock);
     memcpy(returned_text, sim->error, sizeof returned_text);

@@ -4,40 +4,35 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static size_t page_size(void) {
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static size_t round_to_pages(size_t bytes) {
-    size_t page = page_size();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
 }
 
-int fibre_map(struct fibre *fibre, size_t usable) {
-    size_t bytes = round_to_pages(usable) + page_size();
-    void *low = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+int fibre_map(struct fibre *fibre, size_t usable, size_t guard) {
+    size_t bytes = guard + round_to_pages(usable);
+    void *low = mmap(NULL, bytes + guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (low == MAP_FAILED)
         return -1;
-    *fibre = (struct fibre){.low = low, .bytes = bytes};
+    *fibre = (struct fibre){.low = low, .bytes = bytes, .guarded = bytes};
     if (fibre_limit(fibre, usable) != 0) {
-        fibre_unmap(fibre);
+        fibre_unmap(fibre, guard);
         return -1;
     }
     return 0;
 }
 
-void fibre_unmap(struct fibre *fibre) {
+void fibre_unmap(struct fibre *fibre, size_t guard) {
     if (fibre->low != NULL)
-        munmap(fibre->low, fibre->bytes);
+        munmap(fibre->low, fibre->bytes + guard);
     fibre->low = NULL;
 }
 
 int fibre_limit(struct fibre *fibre, size_t usable) {
-    size_t guarded = fibre->bytes - round_to_pages(usable);
-    if (guarded == fibre->guarded)
-        return 0;
-    if (mprotect(fibre->low, fibre->bytes, PROT_READ | PROT_WRITE) != 0 ||
-        mprotect(fibre->low, guarded, PROT_NONE) != 0)
+    size_t guarded = fibre->bytes - round_to_pages(usable), old = fibre->guarded;
+    if (guarded < old && mprotect(fibre->low + guarded, old - guarded, PROT_READ | PROT_WRITE) != 0)
+        return -1;
+    if (guarded > old && mprotect(fibre->low + old, guarded - old, PROT_NONE) != 0)
         return -1;
     fibre->guarded = guarded;
     return 0;

@@ -14,17 +14,17 @@
 
 struct fibre {
     void *sp;       /* of a stack that isn't running */
-    uint8_t *low;   /* the mapping: guard page first */
-    size_t bytes;   /* of the mapping */
+    uint8_t *low;   /* the mapping: the lower guard first */
+    size_t bytes;   /* up to the stack's top, where the upper guard starts */
     size_t guarded; /* bytes from low that a stack must not reach */
 #if !FIBRE_ASSEMBLY
     ucontext_t context;
 #endif
 };
 
-/* Maps a stack of that many usable bytes; 0 or -1. */
-int fibre_map(struct fibre *fibre, size_t usable);
-void fibre_unmap(struct fibre *fibre);
+/* Maps a stack of that many usable bytes between two guards (multiples of a page); 0 or -1. */
+int fibre_map(struct fibre *fibre, size_t usable, size_t guard);
+void fibre_unmap(struct fibre *fibre, size_t guard);
 /* Only the upper `usable` bytes may be touched from now on; 0 or -1. */
 int fibre_limit(struct fibre *fibre, size_t usable);
 

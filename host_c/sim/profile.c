@@ -8,6 +8,9 @@
 #include <strings.h>
 #include <sys/random.h>
 
+/* Far above any real launch: it ends what would never end. */
+#define STRICT_TIME_OUT_MS (30 * 60 * 1000)
+
 static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
     char *end;
     errno = 0;
@@ -103,7 +106,7 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         .tasklets = (uint32_t)draft.tasklets,
         .workers = (uint32_t)draft.workers,
         .time_out_ms = draft.timed         ? (uint32_t)draft.time_out
-                       : draft.strict != 0 ? 60000
+                       : draft.strict != 0 ? STRICT_TIME_OUT_MS
                                            : 0,
         /* short enough to be copied by hand */
         .seed = draft.seeded ? draft.seed : draft.seed % 1000000000,

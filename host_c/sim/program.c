@@ -167,19 +167,60 @@ static dpu_error_t read_file(struct sim *sim, const char *path, uint8_t **bytes,
     return DPU_OK;
 }
 
+static bool in_file(size_t bytes, uint64_t offset, uint64_t length) {
+    return offset <= bytes && length <= bytes - offset;
+}
+
+/* Does all that the headers name lie inside the file? dlopen maps it unseen, and reading what a
+ * truncated file lacks is SIGBUS. */
+static bool is_complete(const uint8_t *file, size_t bytes) {
+    ElfW(Ehdr) header;
+    if (bytes < sizeof header)
+        return false;
+    memcpy(&header, file, sizeof header);
+    if (header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+        header.e_phentsize != sizeof(ElfW(Phdr)) || header.e_phnum == 0 ||
+        !in_file(bytes, header.e_phoff, header.e_phnum * sizeof(ElfW(Phdr))))
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        ElfW(Phdr) part;
+        memcpy(&part, file + header.e_phoff + i * sizeof part, sizeof part);
+        if (!in_file(bytes, part.p_offset, part.p_filesz) ||
+            (part.p_type == PT_LOAD && part.p_filesz > part.p_memsz))
+            return false;
+    }
+    if (header.e_shnum == 0)
+        return true;
+    if (header.e_shentsize != sizeof(ElfW(Shdr)) ||
+        !in_file(bytes, header.e_shoff, header.e_shnum * sizeof(ElfW(Shdr))))
+        return false;
+    for (unsigned i = 0; i < header.e_shnum; i++) {
+        ElfW(Shdr) section;
+        memcpy(&section, file + header.e_shoff + i * sizeof section, sizeof section);
+        if (section.sh_type != SHT_NULL && section.sh_type != SHT_NOBITS &&
+            !in_file(bytes, section.sh_offset, section.sh_size))
+            return false;
+    }
+    return true;
+}
+
 static dpu_error_t load_program(struct sim *sim, const char *path, struct dpu_program_t **out) {
     uint8_t *bytes = NULL;
     size_t count = 0;
     dpu_error_t error = read_file(sim, path, &bytes, &count);
     if (error != DPU_OK)
         return error;
-    struct dpu_program_t *program =
-        count < SELFMAG || memcmp(bytes, ELFMAG, SELFMAG) != 0
-            ? NULL
-            : calloc(1, sizeof *program + sim->nr_workers * sizeof(struct instance));
+    const char *unfit = count < SELFMAG || memcmp(bytes, ELFMAG, SELFMAG) != 0 ? "not an ELF file"
+                        : !is_complete(bytes, count) ? "a truncated or damaged ELF file"
+                                                     : NULL;
+    if (unfit != NULL) {
+        free(bytes);
+        return sim_fail(sim, DPU_ERR_ELF_INVALID_FILE, "dpu_load: %s: %s", path, unfit);
+    }
+    struct dpu_program_t *program = calloc(1, sizeof *program + sim->nr_workers * sizeof(struct instance));
     if (program == NULL) {
         free(bytes);
-        return sim_fail(sim, DPU_ERR_ELF_INVALID_FILE, "dpu_load: %s: not an ELF file", path);
+        return sim_fail(sim, DPU_ERR_SYSTEM, "dpu_load: out of memory");
     }
     program->sim = sim;
     program->file = bytes;
@@ -230,12 +271,13 @@ static uint8_t *image_of(struct dpusim_range range) {
 }
 
 dpu_error_t dpu_load(struct dpu_set_t dpu_set, const char *binary_path, struct dpu_program_t **out) {
-    struct sim *sim = sim_of_set(&dpu_set);
-    if (sim == NULL)
-        return sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "dpu_load: not a set");
+    struct sim *sim;
+    dpu_error_t error = sim_enter(&dpu_set, "dpu_load", &sim);
+    if (error != DPU_OK)
+        return error;
     sim_wait(sim, &dpu_set);
     struct dpu_program_t *program = NULL;
-    dpu_error_t error = load_program(sim, binary_path, &program);
+    error = load_program(sim, binary_path, &program);
     if (error != DPU_OK)
         return error;
     uint32_t count = sim_count_dpus(&dpu_set);
@@ -337,5 +379,7 @@ dpu_error_t sim_symbol(struct dpu_program_t *program, const char *name, struct d
 
 dpu_error_t dpu_get_symbol(struct dpu_program_t *program, const char *symbol_name,
                            struct dpu_symbol_t *symbol) {
+    if (sim_is_foreign(program->sim))
+        return sim_fail_foreign("dpu_get_symbol");
     return sim_symbol(program, symbol_name, symbol);
 }

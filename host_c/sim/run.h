@@ -102,6 +102,9 @@ _Noreturn void sim_tasklet_end(struct tasklet *self);
 /* signals.c: handlers are installed while any run is under way. */
 void sim_signals_hold(void);
 void sim_signals_release(void);
+/* Around a fork. */
+void sim_signals_lock(void);
+void sim_signals_unlock(void);
 /* An alternate stack for the calling thread, which ends without giving it up; NULL: none. */
 void *sim_signals_stack(void);
 void sim_signals_stack_free(void *stack);

@@ -1,6 +1,6 @@
 /* Faults of native code that a DPU would report: a bad address, a division by zero, a stack
- * that ran into its guard page. The handlers are in place only while fibres run, and pass on
- * what doesn't come from one. */
+ * that ran into its guard, a check that ended in __builtin_trap. The handlers are in place only while fibres
+ * run, and pass on what doesn't come from one. */
 #define _GNU_SOURCE
 #include "run.h"
 
@@ -10,7 +10,7 @@
 
 #define HANDLER_STACK (size_t)(64 << 10)
 
-static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 #define SIGNALS (sizeof signals / sizeof *signals)
 
 static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,7 +34,9 @@ static void handle(int number, siginfo_t *info, void *context) {
         for (size_t i = 0; i < SIGNALS; i++)
             if (signals[i] == number)
                 sigaction(number, &before[i], NULL);
-        return; /* the instruction runs again, into the handler that was there before */
+        if (number == SIGTRAP)
+            raise(number); /* x86's breakpoint is behind us */
+        return;            /* others run again, into the handler that was there before */
     }
     self->run->signal = number;
     self->run->signal_address = (uintptr_t)info->si_addr;
@@ -58,6 +60,14 @@ void sim_signals_release(void) {
     if (--holders == 0)
         for (size_t i = 0; i < SIGNALS; i++)
             sigaction(signals[i], &before[i], NULL);
+    pthread_mutex_unlock(&hold_lock);
+}
+
+void sim_signals_lock(void) {
+    pthread_mutex_lock(&hold_lock);
+}
+
+void sim_signals_unlock(void) {
     pthread_mutex_unlock(&hold_lock);
 }
 

@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/types.h>
 
 #define SIM_MRAM_BYTES (UINT32_C(64) << 20)
 #define SIM_WRAM_BYTES UINT32_C(65536)
@@ -31,6 +32,9 @@
 #define SIM_JOB_LAUNCH_RANK 1 /* job types in asynchronous errors */
 #define SIM_JOB_COPY 5
 #define SIM_DMA_MAX UINT32_C(2048)
+/* No access on both sides of MRAM, WRAM and each stack: a stray pointer of up to that distance
+ * is a fault of the DPU and touches nothing of the host. */
+#define SIM_GUARD_BYTES (UINT32_C(16) << 20)
 
 struct sim_profile {
     bool strict;
@@ -54,8 +58,9 @@ struct dpu_t {
     uint32_t index;  /* in the set */
     uint32_t worker; /* that runs it */
     struct dpu_program_t *program;
+    uint8_t *mapping; /* guard, MRAM, guard, WRAM, guard */
     uint8_t *mram;
-    uint8_t *wram; /* 64 KB between guard pages; only the heap part is used */
+    uint8_t *wram; /* only the heap part is used */
     uint32_t heap; /* WRAM offset of the next mem_alloc */
     uint8_t *host_image, *wram_image;
     char *log;
@@ -120,6 +125,7 @@ struct worker {
 
 struct sim {
     struct sim *next;
+    pid_t owner; /* a fork has its memory, but not its workers */
     struct dpu_set_t set;
     struct sim_profile profile;
     struct dpu_rank_t *ranks;
@@ -147,7 +153,12 @@ dpu_error_t sim_fail_no_set(dpu_error_t error, const char *format, ...) SIM_PRIN
 /* profile.c. Out: INVALID_PROFILE or ALLOCATION with a text, *out unchanged. */
 dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out);
 
-/* api.c: the set's simulator, or NULL; its DPUs. */
+/* api.c: the set's simulator, if it can take part in a call: else INVALID_DPU_SET, or SYSTEM in
+ * another process than the one that opened it. Nobody takes the locks of a fork's set. */
+dpu_error_t sim_enter(const struct dpu_set_t *set, const char *call, struct sim **sim);
+bool sim_is_foreign(const struct sim *sim);
+dpu_error_t sim_fail_foreign(const char *call);
+/* The set's simulator, or NULL; its DPUs. */
 struct sim *sim_of_set(const struct dpu_set_t *set);
 uint32_t sim_count_dpus(const struct dpu_set_t *set);
 struct dpu_t *sim_dpu_of_set(const struct dpu_set_t *set, uint32_t i);

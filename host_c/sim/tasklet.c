@@ -52,7 +52,7 @@ struct run *sim_run_new(void) {
         pthread_mutex_init(&run->buckets[i].mutex, NULL);
     for (uint32_t i = 0; i < SIM_MAX_TASKLETS; i++) {
         run->tasklets[i] = (struct tasklet){.run = run, .id = i};
-        if (fibre_map(&run->tasklets[i].fibre, FAITHFUL_STACK) != 0) {
+        if (fibre_map(&run->tasklets[i].fibre, FAITHFUL_STACK, SIM_GUARD_BYTES) != 0) {
             sim_run_free(run);
             return NULL;
         }
@@ -66,7 +66,7 @@ void sim_run_free(struct run *run) {
     for (uint32_t i = 0; i < SIM_BUCKETS; i++)
         pthread_mutex_destroy(&run->buckets[i].mutex);
     for (uint32_t i = 0; i < SIM_MAX_TASKLETS; i++)
-        fibre_unmap(&run->tasklets[i].fibre);
+        fibre_unmap(&run->tasklets[i].fibre, SIM_GUARD_BYTES);
     free(run);
 }
 
@@ -272,11 +272,13 @@ static void record_signal(struct run *run, const struct tasklet *tasklet) {
     dpu_error_t error = DPU_ERR_DPU_FAULT;
     if (run->signal == SIGFPE)
         what = "division by zero";
+    else if (run->signal == SIGILL || run->signal == SIGTRAP)
+        what = "trap (a check of the program failed)";
     else if (at >= (uintptr_t)tasklet->fibre.low &&
              at < (uintptr_t)tasklet->fibre.low + tasklet->fibre.guarded)
         what = "stack overflow";
     else if (at >= (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES &&
-             at < (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES + 4096)
+             at < (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES + SIM_GUARD_BYTES)
         what = "access beyond WRAM";
     Dl_info info;
     char text[256];

@@ -100,12 +100,6 @@ static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const stru
     return sim_job_submit(sim, job);
 }
 
-/* The set's simulator, if it can take part. */
-static dpu_error_t enter(const struct dpu_set_t *set, const char *call, struct sim **sim) {
-    *sim = sim_of_set(set);
-    return *sim == NULL ? sim_fail_no_set(DPU_ERR_INVALID_DPU_SET, "%s: not a set", call) : DPU_OK;
-}
-
 static dpu_error_t find_symbol(struct sim *sim, const struct dpu_set_t *set, const char *call,
                                const char *name, struct dpu_symbol_t *symbol) {
     struct dpu_program_t *program = NULL;
@@ -117,7 +111,7 @@ static dpu_error_t find_symbol(struct sim *sim, const struct dpu_set_t *set, con
 static dpu_error_t transfer_to(struct dpu_set_t set, const char *name, struct transfer transfer) {
     struct sim *sim;
     struct dpu_program_t *program = NULL;
-    dpu_error_t error = enter(&set, transfer.call, &sim);
+    dpu_error_t error = sim_enter(&set, transfer.call, &sim);
     if (error == DPU_OK)
         error = name != NULL ? find_symbol(sim, &set, transfer.call, name, &transfer.symbol)
                              : program_of(sim, &set, transfer.call, &program);
@@ -126,7 +120,7 @@ static dpu_error_t transfer_to(struct dpu_set_t set, const char *name, struct tr
 
 static dpu_error_t copy_from(struct dpu_set_t set, const char *name, struct transfer transfer, void *dst) {
     struct sim *sim;
-    dpu_error_t error = enter(&set, transfer.call, &sim);
+    dpu_error_t error = sim_enter(&set, transfer.call, &sim);
     if (error != DPU_OK)
         return error;
     if (sim_count_dpus(&set) != 1)
@@ -184,7 +178,7 @@ dpu_error_t dpu_copy_from_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_t s
 
 dpu_error_t dpu_prepare_xfer(struct dpu_set_t dpu_set, void *buffer) {
     struct sim *sim;
-    dpu_error_t error = enter(&dpu_set, "dpu_prepare_xfer", &sim);
+    dpu_error_t error = sim_enter(&dpu_set, "dpu_prepare_xfer", &sim);
     if (error != DPU_OK)
         return error;
     bool twice = false;
@@ -199,7 +193,7 @@ dpu_error_t dpu_prepare_xfer(struct dpu_set_t dpu_set, void *buffer) {
 
 static dpu_error_t push(struct dpu_set_t set, dpu_xfer_t xfer, const char *name, struct transfer transfer) {
     struct sim *sim;
-    dpu_error_t error = enter(&set, transfer.call, &sim);
+    dpu_error_t error = sim_enter(&set, transfer.call, &sim);
     if (error != DPU_OK)
         return error;
     if (xfer != DPU_XFER_TO_DPU && xfer != DPU_XFER_FROM_DPU)
@@ -258,7 +252,7 @@ dpu_error_t dpu_broadcast_to_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_
 
 dpu_error_t dpu_launch(struct dpu_set_t dpu_set, dpu_launch_policy_t policy) {
     struct sim *sim;
-    dpu_error_t error = enter(&dpu_set, "dpu_launch", &sim);
+    dpu_error_t error = sim_enter(&dpu_set, "dpu_launch", &sim);
     if (error != DPU_OK)
         return error;
     for (uint32_t i = 0; i < sim_count_dpus(&dpu_set); i++)
@@ -273,7 +267,7 @@ dpu_error_t dpu_launch(struct dpu_set_t dpu_set, dpu_launch_policy_t policy) {
 
 dpu_error_t dpu_status(struct dpu_set_t dpu_set, bool *done, bool *fault) {
     struct sim *sim;
-    dpu_error_t error = enter(&dpu_set, "dpu_status", &sim);
+    dpu_error_t error = sim_enter(&dpu_set, "dpu_status", &sim);
     if (error != DPU_OK)
         return error;
     *done = true;
@@ -290,7 +284,7 @@ dpu_error_t dpu_status(struct dpu_set_t dpu_set, bool *done, bool *fault) {
 
 dpu_error_t dpu_sync(struct dpu_set_t dpu_set) {
     struct sim *sim;
-    dpu_error_t error = enter(&dpu_set, "dpu_sync", &sim);
+    dpu_error_t error = sim_enter(&dpu_set, "dpu_sync", &sim);
     if (error != DPU_OK)
         return error;
     sim_wait(sim, &dpu_set);

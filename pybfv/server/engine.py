@@ -56,6 +56,8 @@ class Engine:
                 return self._open(name, study)
             except BackendUnavailableError as e:
                 refused.append(str(e))
+        if only_dpus:
+            refused.append("auto takes no cpu where DPUs, tasklets or limb kernels are asked for; see --backend sim")
         raise BackendUnavailableError("; ".join(refused))
 
     def _open(self, name: str, study: Study) -> Backend:

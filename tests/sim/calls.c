@@ -210,6 +210,24 @@ static void single(void) {
         pointer = (volatile uint8_t *)(uintptr_t)zero;
         result = *pointer;
         break;
+    case STRAY_HEAP:
+        pointer = (volatile uint8_t *)mem_alloc(8);
+        pointer[(int64_t)args.a] = 1;
+        break;
+    case STRAY_STACK:
+        pointer = (volatile uint8_t *)&zero;
+        pointer[(int64_t)args.a] = 1;
+        break;
+    case STRAY_MRAM:
+        *(volatile uint8_t *)heap(args.a) = 1;
+        break;
+    case TRAP:
+        __builtin_trap();
+    case BREAKPOINT:
+#if defined(__x86_64__)
+        __asm__ volatile("int3");
+#endif
+        break;
     case SLEEP:
         usleep((unsigned int)args.a);
         break;

@@ -28,6 +28,11 @@ enum command {
     SPIN, /* tasklet 1 waits for tasklet 0 by looking */
     BEYOND_WRAM,
     NULL_POINTER,
+    STRAY_HEAP, /* a write a bytes from a block of mem_alloc */
+    STRAY_STACK,
+    STRAY_MRAM,
+    TRAP,
+    BREAKPOINT,
     PRINT,
     FLOOD,
     CLOCK,

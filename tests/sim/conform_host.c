@@ -1,6 +1,11 @@
 /* Cases of the host interface: sets, loading, transfers, queues, logs, texts. */
 #include "conform.h"
 
+#include "../../host_c/sim/sim.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void test_profiles(void) {
     struct dpu_set_t set = {0};
     uint32_t ranks, dpus;
@@ -36,6 +41,99 @@ static void test_profiles(void) {
     OK(dpu_alloc(1, "seed=6", &set));
     CHECK(!dpusim_is_strict(set) && dpusim_seed(set) == 6);
     OK(dpu_free(set));
+}
+
+/* An endless program ends, a long one isn't cut short. */
+static void test_time_out(void) {
+    struct sim_profile profile;
+    OK(sim_profile_read("strict=1", &profile));
+    CHECK(profile.time_out_ms == 30 * 60 * 1000);
+    OK(sim_profile_read("strict=0", &profile));
+    CHECK(profile.time_out_ms == 0);
+    OK(sim_profile_read("strict=1,timeout=5", &profile));
+    CHECK(profile.time_out_ms == 5);
+}
+
+static void refused(struct dpu_set_t set, const char *call, dpu_error_t error) {
+    EXPECT(DPU_ERR_SYSTEM, error);
+    REPORT(set, call, ": the simulator was opened by another process");
+}
+
+/* What a forked process may do with a set that its parent opened and runs. */
+static void in_child(struct dpu_set_t set, struct dpu_program_t *loaded) {
+    struct dpu_symbol_t symbol;
+    struct args args = {.command = NOTHING};
+    bool done, fault;
+    refused(set, "dpu_copy_to", dpu_copy_to(set, "args", 0, &args, sizeof args));
+    refused(set, "dpu_copy_from", dpu_copy_from(dpu_number(set, 0), "args", 0, &args, sizeof args));
+    refused(set, "dpu_prepare_xfer", dpu_prepare_xfer(set, &args));
+    refused(set, "dpu_push_xfer",
+            dpu_push_xfer(set, DPU_XFER_TO_DPU, "args", 0, sizeof args, DPU_XFER_DEFAULT));
+    refused(set, "dpu_broadcast_to", dpu_broadcast_to(set, "args", 0, &args, sizeof args, DPU_XFER_DEFAULT));
+    refused(set, "dpu_launch", dpu_launch(set, DPU_SYNCHRONOUS));
+    refused(set, "dpu_status", dpu_status(set, &done, &fault));
+    refused(set, "dpu_sync", dpu_sync(set));
+    refused(set, "dpu_load", dpu_load(set, program, NULL));
+    refused(set, "dpu_get_symbol", dpu_get_symbol(loaded, "args", &symbol));
+    refused(set, "dpu_log_read", dpu_log_read(dpu_number(set, 0), stderr));
+    refused(set, "dpusim_set_tasklets", dpusim_set_tasklets(set, 1));
+    OK(dpu_free(set));
+    refused(set, "dpu_launch", dpu_launch(set, DPU_SYNCHRONOUS));
+    set = open_set(2, STRICT); /* its own */
+    OK(launch(set, COUNT, 3, 0, 0));
+    CHECK(heap_word(set, 1, 0) == 3 * 24);
+    EXPECT(DPU_ERR_DPU_FAULT, launch(set, NULL_POINTER, 0, 0, 0));
+    OK(dpu_free(set));
+}
+
+static void test_fork(void) {
+    for (uint32_t running = 0; running < 2; running++) {
+        struct dpu_set_t set = {0};
+        struct dpu_program_t *loaded;
+        struct args args = {.command = SLEEP, .a = 50000};
+        int status = -1;
+        OK(dpu_alloc(3, STRICT, &set));
+        OK(dpu_load(set, program, &loaded));
+        OK(dpu_broadcast_to(set, "args", 0, &args, sizeof args, DPU_XFER_DEFAULT));
+        if (running)
+            OK(dpu_launch(set, DPU_ASYNCHRONOUS));
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            in_child(set, loaded);
+            _exit(failures != 0);
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+        OK(dpu_sync(set)); /* the parent's is as before */
+        OK(launch(set, COUNT, 3, 0, 0));
+        CHECK(heap_word(set, 2, 0) == 3 * 24);
+        OK(dpu_free(set));
+    }
+}
+
+/* A file that ends too early, wherever that is. */
+static void test_truncated(void) {
+    struct dpu_set_t set = {0};
+    FILE *file = fopen(program, "rb");
+    uint8_t *bytes = malloc(1 << 22);
+    size_t count = fread(bytes, 1, 1 << 22, file);
+    fclose(file);
+    CHECK(count > 4096 && count < 1 << 22);
+    OK(dpu_alloc(1, STRICT, &set));
+    for (size_t i = 0; i < 40; i++) {
+        const size_t few[] = {0, 3, 4, 63, 64, 200, count - 1, count};
+        char name[] = "truncated-XXXXXX";
+        int fd = mkstemp(name);
+        size_t length = i < 8 ? few[i] : count * (i - 8) / 32;
+        CHECK(fd >= 0 && write(fd, bytes, length) == (ssize_t)length);
+        close(fd);
+        EXPECT(length == count ? DPU_OK : DPU_ERR_ELF_INVALID_FILE, dpu_load(set, name, NULL));
+        if (length >= 4 && length < count)
+            REPORT(set, name, "a truncated or damaged ELF file");
+        unlink(name);
+    }
+    OK(dpu_free(set));
+    free(bytes);
 }
 
 static void test_sets(void) {
@@ -259,6 +357,7 @@ static void test_texts(void) {
 }
 
 const struct conform_case host_cases[] = {
-    CASE(profiles),     CASE(sets), CASE(load),   CASE(transfers), CASE(queue),
-    CASE(asynchronous), CASE(log),  CASE(no_log), CASE(texts),     {NULL, NULL},
+    CASE(profiles),     CASE(sets),      CASE(load),   CASE(transfers), CASE(queue),
+    CASE(asynchronous), CASE(log),       CASE(no_log), CASE(texts),     CASE(time_out),
+    CASE(fork),         CASE(truncated), {NULL, NULL},
 };

@@ -163,15 +163,29 @@ static void faults(const char *profile) {
     expect_fault(profile, DPU_ERR_DPU_FAULT, ASSERT, 0, 0, 0, "assert(args.a == 12345) (fault 3)");
 #if defined(__x86_64__)
     expect_fault(profile, DPU_ERR_DPU_FAULT, DIVIDE, 0, 0, 0, "division by zero");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, BREAKPOINT, 0, 0, 0, "trap (a check of the program failed)");
 #endif
     expect_fault(profile, DPU_ERR_DPU_FAULT, BEYOND_WRAM, 0, 0, 0, "access beyond WRAM, at program+0x");
     expect_fault(profile, DPU_ERR_DPU_FAULT, NULL_POINTER, 0, 0, 0, "outside its memories, at program+0x");
     expect_fault(profile, DPU_ERR_DPU_FAULT, RECURSE, 100000, 0, 0, "stack overflow");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, TRAP, 0, 0, 0, "trap (a check of the program failed)");
+    /* far from any memory of the DPU, and still no memory of the host */
+    const uint64_t far = UINT64_C(15) << 20;
+    expect_fault(profile, DPU_ERR_DPU_FAULT, STRAY_HEAP, far, 0, 0, "access beyond WRAM");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, STRAY_HEAP, -far, 0, 0, "outside its memories");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, STRAY_STACK, far, 0, 0, "outside its memories");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, STRAY_STACK, -far, 0, 0, "stack overflow");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, STRAY_MRAM, (64u << 20) + far, 0, 0, "outside its memories");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, STRAY_MRAM, -far, 0, 0, "outside its memories");
 }
 
 static void test_faults_strict(void) {
     faults(STRICT);
     expect_fault(STRICT, DPU_ERR_DPU_FAULT, RECURSE, 400, 0, 0, "stack overflow");
+    struct dpu_set_t set = open_set(1, STRICT);
+    EXPECT(DPU_ERR_DPU_FAULT, launch(set, TRAP, 0, 0, 0));
+    REPORT(set, "DPU 0 tasklet 0", "trap", "seed 7");
+    OK(dpu_free(set));
 }
 static void test_faults_faithful(void) {
     faults(FAITHFUL);

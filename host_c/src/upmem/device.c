@@ -237,6 +237,20 @@ static bool is_strict(uint32_t strict) {
     }
     return strict == BFV_SIM_STRICT;
 }
+
+/* Milliseconds for one DPU's run in strict mode: long, as real jobs are and loops have an end. */
+#define STRICT_TIMEOUT "timeout=3600000,"
+
+/* Whether the environment, which the backend's profile would win over, names a time-out. */
+static bool environment_names_timeout(void) {
+    static const char *const names[] = {"UPMEM_PROFILE_BASE", "UPMEM_PROFILE"};
+    bool found = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *value = getenv(names[i]);
+        found |= value != NULL && strstr(value, "timeout=") != NULL;
+    }
+    return found;
+}
 #endif
 
 int upmem_device_open(struct upmem *upmem, const bfv_options *options, const char *program) {
@@ -246,8 +260,9 @@ int upmem_device_open(struct upmem *upmem, const bfv_options *options, const cha
 #ifdef DPUSIM
     const bool strict = is_strict(options->strict);
     const char *suffix = strict ? ".strict.so" : ".sim.so";
-    const int length = snprintf(profile, sizeof profile, "backend=simulator,nrDpusPerCI=8,strict=%d%s%s",
-                                strict, comma, user);
+    const char *timeout = strict && !environment_names_timeout() ? STRICT_TIMEOUT : "";
+    const int length = snprintf(profile, sizeof profile, "backend=simulator,nrDpusPerCI=8,%sstrict=%d%s%s",
+                                timeout, strict, comma, user); /* the user's come last and win */
     const uint32_t wanted = options->dpus == 0 ? (uint32_t)DEFAULT_SIM_DPUS : options->dpus;
 #else
     const char *suffix = ".dpu";

@@ -7,6 +7,8 @@
 #ifndef PYBFV_LIMB_CONVERT_H
 #define PYBFV_LIMB_CONVERT_H
 
+#include <stddef.h>
+
 #include "../ring.h"
 
 #include "../../../dpu/core/limb.h"
@@ -15,10 +17,12 @@
 struct limb_form {
     const bfv_ring *ring;
     uint32_t limbs; /* 1, 2, 4 or 8: the least with q < 2^(32 limbs - 1) */
-    struct limb_modulus modulus;
+    _Alignas(8) struct limb_modulus modulus; /* limb.h reads two words at a time */
     /* p_j^-1 mod p_i for j < i and its Shoup quotient. */
     uint32_t inverse[BFV_MAX_PRIMES][BFV_MAX_PRIMES], inverse_shoup[BFV_MAX_PRIMES][BFV_MAX_PRIMES];
 };
+
+_Static_assert(offsetof(struct limb_form, modulus) % 8 == 0, "limb.h reads q and r2 by eight bytes");
 
 /* Words of one polynomial in limb form. */
 static inline size_t limb_poly_words(const struct limb_form *form) {

@@ -14,6 +14,9 @@
 /* Host bytes that move at a time, over all DPUs: they stay in cache. */
 enum { NTT_CHUNK_BYTES = 8 << 20 };
 
+/* What is said of a word that no computation gives. */
+#define NTT_NO_RESIDUE "a DPU returned a word that is not below its prime"
+
 /* An accumulator: on the DPUs (region), else on the host (words), else zero. */
 struct ntt_acc {
     struct ntt_acc *next;
@@ -22,6 +25,7 @@ struct ntt_acc {
     struct mram_region *region; /* a slice of each DPU */
     bool fresh;                 /* region's contents are still to be written: the value is zero */
     uint32_t *words;            /* [parts][L][N] */
+    bool damaged;               /* some DPUs may have added what others have not; until the next load */
 };
 
 /* An array's copy on the DPUs, its ciphertexts' slices one after the other. */
@@ -57,14 +61,18 @@ static inline uint64_t slice_bytes(const struct upmem *upmem, uint32_t parts) {
 /* `count` ciphertexts at x, `step` words apart, to MRAM at offset, slice after slice. */
 int ntt_send(struct upmem *upmem, const uint32_t *x, size_t step, uint64_t count, uint32_t parts,
              uint32_t offset);
-/* The way back, for consecutive ciphertexts. */
+/* The way back, for consecutive ciphertexts. BFV_E_BACKEND, and x undefined, when a word that came back is
+ * no residue. */
 int ntt_receive(struct upmem *upmem, uint32_t offset, uint64_t count, uint32_t parts, uint32_t *x);
 
 /* A region, with what the current call does not need moved away: arrays first, then, if accs is set,
  * accumulators. BFV_E_MEMORY when that is not enough. */
 int ntt_make_room(struct upmem *upmem, uint64_t bytes, bool accs, struct mram_region **out);
 
-/* Brings an accumulator to the DPUs, for the current call. */
+/* BFV_E_BACKEND when an error has left the accumulator without a value. */
+int ntt_acc_check(struct upmem *upmem, const struct ntt_acc *acc);
+
+/* Brings an accumulator to the DPUs, for the current call. BFV_E_BACKEND as ntt_acc_check. */
 int ntt_acc_to_dpus(struct upmem *upmem, struct ntt_acc *acc);
 
 /* Tries to have a whole array on the DPUs for the current call; *out is unchanged where there is no

@@ -93,6 +93,9 @@ int ntt_receive(struct upmem *upmem, uint32_t offset, uint64_t count, uint32_t p
                                    .count = now,
                                    .parts = parts};
             upmem_parallel(upmem->dpus, scatter_dpu, &job);
+            if (bfv_check_residues(ring_of(upmem), job.to, now * parts) != BFV_OK) {
+                status = upmem_fail(upmem, BFV_E_BACKEND, NTT_NO_RESIDUE);
+            }
             upmem->backend->stats.dpu_to_host += upmem_clock() - start;
         }
     }
@@ -134,7 +137,7 @@ static struct ntt_acc *oldest_acc(const struct ntt_family *family) {
 
 /* Moves an accumulator's value to host memory. */
 static int acc_to_host(struct upmem *upmem, struct ntt_acc *acc) {
-    if (!acc->fresh) {
+    if (!acc->fresh && !acc->damaged) {
         uint32_t *words = buffer_alloc(acc->parts * ring_poly_words(ring_of(upmem)) * sizeof *words);
         if (words == NULL) {
             return BFV_E_MEMORY;
@@ -174,13 +177,23 @@ int ntt_make_room(struct upmem *upmem, uint64_t bytes, bool accs, struct mram_re
     }
 }
 
+int ntt_acc_check(struct upmem *upmem, const struct ntt_acc *acc) {
+    return !acc->damaged ? BFV_OK
+                         : upmem_fail(upmem, BFV_E_BACKEND,
+                                      "an earlier device error left this accumulator undefined; compute again");
+}
+
 int ntt_acc_to_dpus(struct upmem *upmem, struct ntt_acc *acc) {
+    int status = ntt_acc_check(upmem, acc);
+    if (status != BFV_OK) {
+        return status;
+    }
     acc->used = family_of(upmem)->now;
     if (acc->region != NULL) {
         return BFV_OK;
     }
     struct mram_region *region = NULL;
-    int status = ntt_make_room(upmem, slice_bytes(upmem, acc->parts), true, &region);
+    status = ntt_make_room(upmem, slice_bytes(upmem, acc->parts), true, &region);
     if (status == BFV_OK && acc->words != NULL) {
         status = ntt_send(upmem, acc->words, 0, 1, acc->parts, region->offset);
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cpu/kernels.h"
 #include "ntt_family.h"
 
 /* Ciphertexts of a round, where MRAM has room. */
@@ -52,7 +53,7 @@ struct terms {
     uint64_t first;
 };
 
-/* One launch onto an accumulator that is on the DPUs; a and b in MRAM. */
+/* One launch onto an accumulator that is on the DPUs; a and b in MRAM. On an error it is damaged. */
 static int launch_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, uint64_t a, uint64_t b,
                         uint64_t stride, uint64_t count) {
     const uint32_t lines = 1 + 6 + 8; /* of ntt_reduce.c */
@@ -69,7 +70,8 @@ static int launch_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t comma
         .block = (uint8_t)block_of(upmem, lines, 1, true),
     };
     const int status = launch_slices(upmem, &args);
-    acc->fresh = acc->fresh && status != BFV_OK;
+    acc->fresh = false;
+    acc->damaged = status != BFV_OK;
     return status;
 }
 
@@ -102,6 +104,7 @@ static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t 
         if (status == BFV_OK) {
             status = launch_terms(upmem, acc, command, region->offset, second, each, now);
         }
+        acc->damaged = status != BFV_OK && (at > 0 || acc->damaged); /* earlier rounds have been added */
     }
     mram_free(&upmem->mram, region);
     return status;
@@ -227,6 +230,10 @@ static int ntt_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct 
 static int ntt_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst) {
     const struct ntt_acc *data = acc->data;
     const size_t bytes = data->parts * ring_poly_words(ring_of(upmem)) * sizeof *dst;
+    const int status = ntt_acc_check(upmem, data);
+    if (status != BFV_OK) {
+        return status;
+    }
     if (data->region != NULL && !data->fresh) {
         return ntt_receive(upmem, data->region->offset, 1, data->parts, dst);
     }
@@ -248,6 +255,7 @@ static int ntt_acc_load(struct upmem *upmem, struct bfv_acc *acc, const uint32_t
     memcpy(words, src, bytes);
     buffer_free(data->words);
     data->words = words; /* the next use takes it to the DPUs */
+    data->damaged = false;
     mram_free(&upmem->mram, data->region);
     data->region = NULL;
     return BFV_OK;
@@ -380,6 +388,11 @@ static int transform_round(struct upmem *upmem, bool inverse, uint32_t offset, c
     }
     if (status == BFV_OK) {
         status = upmem_pull(upmem, offset, stage, each * plane);
+    }
+    for (uint64_t k = 0; k < count && status == BFV_OK; k++) {
+        if (!ring->body->check(stage + k * ring->n, ring->n, ring->prime[(first + k) % ring->count].p)) {
+            status = upmem_fail(upmem, BFV_E_BACKEND, NTT_NO_RESIDUE);
+        }
     }
     if (status == BFV_OK) {
         memcpy(out + first * ring->n, stage, count * plane);
