@@ -341,7 +341,15 @@ def failing(kernels: str, folder: Path, program: str) -> list[str]:
     shutil.copytree(ROOT / "pybfv", folder / "pybfv", ignore=shutil.ignore_patterns("__pycache__"))
     source = folder / "idle.c"
     source.write_text(IDLE)
-    flags = "-std=c11 -shared -fPIC -Wl,-Bsymbolic -Wl,-z,now -DNR_TASKLETS=24 -fsanitize-coverage=trace-pc".split()
+    flags = [
+        "-std=c11",
+        "-shared",
+        "-fPIC",
+        "-Wl,-Bsymbolic",
+        "-Wl,-z,now",
+        "-DNR_TASKLETS=24",
+        "-fsanitize-coverage=trace-pc",
+    ]
     include = [f"-I{ROOT / 'host_c/sim/device'}", f"-I{ROOT / 'dpu/core'}"]
     output = folder / "pybfv" / "native" / "dpu" / f"{program}.strict.so"
     output.unlink()
@@ -349,7 +357,12 @@ def failing(kernels: str, folder: Path, program: str) -> list[str]:
     subprocess.run([os.environ.get("CC", "cc"), *flags, *include, "-o", output, source], check=True, env=plain)
     environment = os.environ | {"PYTHONPATH": str(folder), "PYBFV_MRAM_LIMIT": "3584"}
     return subprocess.run(
-        [sys.executable, "-c", FAILING, kernels], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", FAILING, kernels],
+        env=environment,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     ).stdout.splitlines()
 
 

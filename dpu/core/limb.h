@@ -19,6 +19,7 @@
 #ifndef PYBFV_LIMB_H
 #define PYBFV_LIMB_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wide.h"
@@ -164,6 +165,7 @@ WIDE_INLINE uint32_t limb_sub(uint32_t *r, const uint32_t *a, const uint32_t *b,
  * In: minus 0 or all ones; limbs even. Alias: r may be a. */
 WIDE_INLINE uint64_t limb_add_signed(uint32_t *r, const uint32_t *a, const uint32_t *b, uint32_t minus,
                                      uint32_t limbs) {
+    WIDE_ASSERT((minus == 0 || minus == UINT32_MAX) && limbs % 2 == 0);
 #ifdef DPU
     return minus != 0 ? (uint64_t)0 - (limb_sub(r, a, b, limbs) & 1) : limb_add(r, a, b, limbs);
 #else
@@ -182,6 +184,7 @@ WIDE_INLINE uint64_t limb_add_signed(uint32_t *r, const uint32_t *a, const uint3
 
 /* x = mask ? -x : x (two's complement), any number of words. In: mask 0 or all ones. */
 WIDE_INLINE void limb_negate_if(uint32_t *x, uint32_t mask, uint32_t words) {
+    WIDE_ASSERT(mask == 0 || mask == UINT32_MAX);
     limb_pair *const pairs = (limb_pair *)x;
     const uint64_t wide_mask = (uint64_t)mask << 32 | mask;
     uint64_t carry = mask & 1;
@@ -257,9 +260,12 @@ WIDE_INLINE void limb_sub_mod(uint32_t *r, const uint32_t *a, const uint32_t *b,
     (void)limb_add(r, r, back, limbs); /* its carry undoes the borrow */
 }
 
-/* sum += a. In: sum of limbs + 1 words holding at most 2^32 - 2 residues, a < q. */
+/* sum += a. In: sum of limbs + 1 words holding at most 2^32 - 2 residues, a < q < 2^(32 limbs - 1).
+ * Out: below 2^(32 limbs + 31), so the top word's sign bit stays clear. */
 WIDE_INLINE void limb_add_lazy(uint32_t *sum, const uint32_t *a, uint32_t limbs) {
+    WIDE_ASSERT(a[limbs - 1] >> 31 == 0);
     sum[limbs] += limb_add(sum, sum, a, limbs);
+    WIDE_ASSERT(sum[limbs] >> 31 == 0);
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -334,9 +340,15 @@ WIDE_INLINE void limb_mul_8(limb_pair *r, const limb_pair *a, const limb_pair *b
     limb_join(r, cross, ~(below_a ^ below_b), 4);
 }
 
+/* Whether a product of 2 limbs words at r shares no word with its factor at a; for assertions. */
+WIDE_INLINE uint32_t limb_apart(const uint32_t *r, const uint32_t *a, uint32_t limbs) {
+    return (uintptr_t)(a + limbs) <= (uintptr_t)r || (uintptr_t)(r + (size_t)2 * limbs) <= (uintptr_t)a;
+}
+
 /* r = a b by Karatsuba over 32-bit chunks, plain for one limb: 1, 3, 9 or 27 chunk products.
  * In: any words of `limbs` limbs. Out: 2 limbs words. Alias: none. */
 WIDE_INLINE void limb_mul(uint32_t *r, const uint32_t *a, const uint32_t *b, uint32_t limbs) {
+    WIDE_ASSERT(limb_apart(r, a, limbs) && limb_apart(r, b, limbs));
     switch (limbs) {
     case 1: {
         const uint64_t product = wide_mul(a[0], b[0]);
@@ -362,17 +374,23 @@ WIDE_INLINE void limb_mul(uint32_t *r, const uint32_t *a, const uint32_t *b, uin
 WIDE_INLINE void limb_mac(uint32_t *acc, const uint32_t *a, const uint32_t *b, uint32_t limbs) {
     LIMB_LOCAL(product, 2 * LIMB_MAX);
     limb_mul(product, a, b, limbs);
-    acc[2 * limbs] += limb_add(acc, acc, product, 2 * limbs);
+    const uint32_t top = acc[2 * limbs] + limb_add(acc, acc, product, 2 * limbs);
+    WIDE_ASSERT((top & ~acc[2 * limbs]) >> 31 == 0); /* a product is not negative: no sign may appear */
+    acc[2 * limbs] = top;
 }
 
 /* acc -= other, accumulators of 2 limbs + 1 words. In: the difference is one too. */
 WIDE_INLINE void limb_acc_sub(uint32_t *acc, const uint32_t *other, uint32_t limbs) {
-    acc[2 * limbs] += limb_sub(acc, acc, other, 2 * limbs) - other[2 * limbs];
+    const uint32_t x = acc[2 * limbs], y = other[2 * limbs];
+    acc[2 * limbs] = x + limb_sub(acc, acc, other, 2 * limbs) - y;
+    WIDE_ASSERT(((x ^ y) & (x ^ acc[2 * limbs])) >> 31 == 0);
 }
 
 /* acc += other, accumulators of 2 limbs + 1 words. In: the sum is one too. */
 WIDE_INLINE void limb_acc_add(uint32_t *acc, const uint32_t *other, uint32_t limbs) {
-    acc[2 * limbs] += limb_add(acc, acc, other, 2 * limbs) + other[2 * limbs];
+    const uint32_t x = acc[2 * limbs], y = other[2 * limbs];
+    acc[2 * limbs] = x + limb_add(acc, acc, other, 2 * limbs) + y;
+    WIDE_ASSERT((~(x ^ y) & (x ^ acc[2 * limbs])) >> 31 == 0);
 }
 
 /* ---- reduction ------------------------------------------------------------------------------ */

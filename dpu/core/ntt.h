@@ -28,41 +28,70 @@
 
 #include "zq.h"
 
-/* One stage, m blocks: (x, y) -> (x + w y, x - w y).
- * In, Out: n words < 4p; w, w_shoup: the tables; m < n a power of two.
- * Alias: none. x folded below 2p, w y < 2p by Shoup: both results in [0, 4p). */
+/* (x, y) -> (x + w y, x - w y) mod p.
+ * In, Out: *x, *y < 4p; w < p, w_shoup its quotient; p < 2^30. Alias: none.
+ * x folded below 2p, w y < 2p by Shoup: both results in [0, 4p). */
+static inline void ntt_butterfly_forward(uint32_t *restrict x, uint32_t *restrict y, uint32_t w,
+                                         uint32_t w_shoup, uint32_t p) {
+    ZQ_ASSERT(p < ZQ_PRIME_LIMIT && *x < 4 * p && *y < 4 * p);
+    const uint32_t u = zq_fold(*x, 2 * p);
+    const uint32_t v = zq_mul_shoup_lazy(*y, w, w_shoup, p);
+    *x = u + v;
+    *y = u - v + 2 * p;
+    ZQ_ASSERT(*x < 4 * p && *y < 4 * p);
+}
+
+/* (x, y) -> (x + y, (x - y) v) mod p.
+ * In, Out: *x, *y < 2p; v < p, v_shoup its quotient; p < 2^30. Alias: none.
+ * x + y < 4p is folded, x - y + 2p is in (0, 4p), and Shoup brings any word below 2p. */
+static inline void ntt_butterfly_inverse(uint32_t *restrict x, uint32_t *restrict y, uint32_t v,
+                                         uint32_t v_shoup, uint32_t p) {
+    ZQ_ASSERT(p < ZQ_PRIME_LIMIT && *x < 2 * p && *y < 2 * p);
+    const uint32_t a = *x, b = *y;
+    *x = zq_fold(a + b, 2 * p);
+    *y = zq_mul_shoup_lazy(a - b + 2 * p, v, v_shoup, p);
+}
+
+/* (x, y) -> ((x + y) v0, (x - y) v1) mod p, the factor 1/N in both twiddles.
+ * In: *x, *y < 2p; v0, v1 < p with their quotients; p < 2^30. Out: < p. Alias: none. */
+static inline void ntt_butterfly_last(uint32_t *restrict x, uint32_t *restrict y, uint32_t v0,
+                                      uint32_t v0_shoup, uint32_t v1, uint32_t v1_shoup, uint32_t p) {
+    ZQ_ASSERT(p < ZQ_PRIME_LIMIT && *x < 2 * p && *y < 2 * p);
+    const uint32_t a = *x, b = *y;
+    *x = zq_mul_shoup(a + b, v0, v0_shoup, p);
+    *y = zq_mul_shoup(a - b + 2 * p, v1, v1_shoup, p);
+}
+
+/* One stage, m blocks of forward butterflies.
+ * In, Out: n words < 4p; w, w_shoup: the tables; m < n, both powers of two. Alias: none. */
 static inline void ntt_forward_stage_lazy(uint32_t *restrict x, uint32_t n, uint32_t m,
                                           const uint32_t *restrict w, const uint32_t *restrict w_shoup,
                                           uint32_t p) {
+    ZQ_ASSERT(m != 0 && m < n && (m & (m - 1)) == 0 && (n & (n - 1)) == 0);
     const uint32_t gap = n / (2 * m);
     for (uint32_t i = 0; i < m; i++) {
         uint32_t *restrict left = x + (size_t)2 * gap * i;
         uint32_t *restrict right = left + gap;
         const uint32_t twiddle = w[m + i], quotient = w_shoup[m + i];
         for (uint32_t j = 0; j < gap; j++) {
-            const uint32_t u = zq_fold(left[j], 2 * p);
-            const uint32_t v = zq_mul_shoup_lazy(right[j], twiddle, quotient, p);
-            left[j] = u + v;
-            right[j] = u - v + 2 * p;
+            ntt_butterfly_forward(left + j, right + j, twiddle, quotient, p);
         }
     }
 }
 
-/* One stage, m >= 2 blocks: (x, y) -> (x + y, (x - y) v).
- * In, Out: n words < 2p. Alias: none. x + y < 4p is folded, x - y + 2p is in
- * (0, 4p), and Shoup brings any word below 2p. */
+/* One stage, m >= 2 blocks of inverse butterflies.
+ * In, Out: n words < 2p; v, v_shoup: the tables; m < n, both powers of two. Alias: none. */
 static inline void ntt_inverse_stage_lazy(uint32_t *restrict x, uint32_t n, uint32_t m,
                                           const uint32_t *restrict v, const uint32_t *restrict v_shoup,
                                           uint32_t p) {
+    ZQ_ASSERT(m >= 2 && m < n && (m & (m - 1)) == 0 && (n & (n - 1)) == 0);
     const uint32_t gap = n / (2 * m);
     for (uint32_t i = 0; i < m; i++) {
         uint32_t *restrict left = x + (size_t)2 * gap * i;
         uint32_t *restrict right = left + gap;
         const uint32_t twiddle = v[m + i], quotient = v_shoup[m + i];
         for (uint32_t j = 0; j < gap; j++) {
-            const uint32_t a = left[j], b = right[j];
-            left[j] = zq_fold(a + b, 2 * p);
-            right[j] = zq_mul_shoup_lazy(a - b + 2 * p, twiddle, quotient, p);
+            ntt_butterfly_inverse(left + j, right + j, twiddle, quotient, p);
         }
     }
 }
@@ -75,16 +104,20 @@ static inline void ntt_inverse_last(uint32_t *restrict x, uint32_t n, const uint
     uint32_t *restrict right = x + gap;
     const uint32_t v0 = v[0], v0_shoup = v_shoup[0], v1 = v[1], v1_shoup = v_shoup[1];
     for (uint32_t j = 0; j < gap; j++) {
-        const uint32_t a = x[j], b = right[j];
-        x[j] = zq_mul_shoup(a + b, v0, v0_shoup, p);
-        right[j] = zq_mul_shoup(a - b + 2 * p, v1, v1_shoup, p);
+        ntt_butterfly_last(x + j, right + j, v0, v0_shoup, v1, v1_shoup, p);
     }
+}
+
+/* A word of the forward transform, in full. In: x < 4p, p < 2^30. Out: < p. */
+static inline uint32_t ntt_reduce_word(uint32_t x, uint32_t p) {
+    ZQ_ASSERT(p < ZQ_PRIME_LIMIT && x < 4 * p);
+    return zq_fold(zq_fold(x, 2 * p), p);
 }
 
 /* In: n words < 4p. Out: < p. */
 static inline void ntt_reduce(uint32_t *restrict x, uint32_t n, uint32_t p) {
     for (uint32_t j = 0; j < n; j++) {
-        x[j] = zq_fold(zq_fold(x[j], 2 * p), p);
+        x[j] = ntt_reduce_word(x[j], p);
     }
 }
 

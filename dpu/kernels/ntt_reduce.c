@@ -59,26 +59,38 @@ struct work {
 
 /* ---- the arithmetic: `terms` terms, `next` words apart, onto one unit of the accumulators ------- */
 
-/* s += the terms' words. In: residues, at most 4 terms, whose sum fits 32 bits as p < 2^30; s < 2^63. */
+/* Whether s + a b stays below 2^64; for assertions. */
+static inline __attribute__((always_inline, unused)) bool fits(uint64_t s, uint32_t a, uint32_t b) {
+    return s <= UINT64_MAX - wide_mul(a, b);
+}
+
+/* s += the terms' words. In: residues, at most 4 terms, whose sum fits 32 bits as p < 2^30; s < 2^63. Out: no
+ * wrap. */
 static inline __attribute__((always_inline)) void unit_sum(uint64_t *restrict s, const uint32_t *restrict x,
                                                            uint32_t next, uint32_t terms, uint32_t words) {
+    ZQ_ASSERT(terms <= 4);
     for (uint32_t j = 0; j < words; j++) {
         uint32_t sum = 0;
         for (uint32_t k = 0; k < terms; k++) {
+            ZQ_ASSERT(x[k * next + j] < ZQ_PRIME_LIMIT);
             sum += x[k * next + j];
         }
+        ZQ_ASSERT(s[j] >> 63 == 0);
         s[j] += sum;
     }
 }
 
 /* s0 += c0^2, s1 += (c0 + c1)^2, s2 += c1^2: three squares (21 DPU instructions each) are cheaper than
- * two squares and a product (34); 2 c0 c1 = s1 - s0 - s2 is taken at the end. In: residues. */
+ * two squares and a product (34); 2 c0 c1 = s1 - s0 - s2 is taken at the end. In: residues; sums that
+ * still fit 64 bits. */
 static inline __attribute__((always_inline)) void
 unit_square(uint64_t *restrict s, const uint32_t *restrict x, uint32_t next, uint32_t terms) {
     for (uint32_t j = 0; j < BFV_UNIT; j++) {
         uint64_t t0 = s[j], t1 = s[BFV_UNIT + j], t2 = s[2 * BFV_UNIT + j];
         for (uint32_t k = 0; k < terms; k++) {
             const uint32_t c0 = x[k * next + j], c1 = x[k * next + BFV_UNIT + j];
+            ZQ_ASSERT(c0 < ZQ_PRIME_LIMIT && c1 < ZQ_PRIME_LIMIT);
+            ZQ_ASSERT(fits(t0, c0, c0) && fits(t1, c0 + c1, c0 + c1) && fits(t2, c1, c1));
             t0 = wide_sqr_mac(t0, c0);
             t1 = wide_sqr_mac(t1, c0 + c1);
             t2 = wide_sqr_mac(t2, c1);
@@ -89,7 +101,7 @@ unit_square(uint64_t *restrict s, const uint32_t *restrict x, uint32_t next, uin
     }
 }
 
-/* s0 += a0 b0, s1 += a0 b1 + a1 b0, s2 += a1 b1. In: residues. */
+/* s0 += a0 b0, s1 += a0 b1 + a1 b0, s2 += a1 b1. In: residues; sums that still fit 64 bits. */
 static inline __attribute__((always_inline)) void unit_product(uint64_t *restrict s,
                                                                const uint32_t *restrict a,
                                                                const uint32_t *restrict b, uint32_t next,
@@ -99,8 +111,12 @@ static inline __attribute__((always_inline)) void unit_product(uint64_t *restric
         for (uint32_t k = 0; k < terms; k++) {
             const uint32_t a0 = a[k * next + j], a1 = a[k * next + BFV_UNIT + j];
             const uint32_t b0 = b[k * next + j], b1 = b[k * next + BFV_UNIT + j];
+            ZQ_ASSERT(a0 < ZQ_PRIME_LIMIT && a1 < ZQ_PRIME_LIMIT);
+            ZQ_ASSERT(b0 < ZQ_PRIME_LIMIT && b1 < ZQ_PRIME_LIMIT);
+            ZQ_ASSERT(fits(t0, a0, b0) && fits(t1, a0, b1) && fits(t2, a1, b1));
             t0 = wide_mac(t0, a0, b0);
             t1 = wide_mac(t1, a0, b1);
+            ZQ_ASSERT(fits(t1, a1, b0));
             t1 = wide_mac(t1, a1, b0);
             t2 = wide_mac(t2, a1, b1);
         }

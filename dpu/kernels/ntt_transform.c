@@ -1,5 +1,5 @@
 /* Forward and inverse negacyclic transforms of whole residue polynomials, all stages in
- * one launch. The butterflies, their ranges and the tables are those of dpu/core/ntt.h;
+ * one launch. The butterflies and the tables are those of dpu/core/ntt.h;
  * here the words lie in MRAM, up to SPAN of them in WRAM at a time, and all tasklets share
  * each stage.
  *
@@ -10,6 +10,8 @@
  * Twiddles do not fit beside the words: each tasklet streams those of its butterflies.
  */
 #include "stream.h"
+
+#include "ntt.h"
 
 enum {
     SPAN_LOG = 13,
@@ -43,28 +45,6 @@ static void share_of(const struct bfv_args *args, uint32_t units, uint32_t *firs
     }
 }
 
-/* (x, y) -> (x + w y, x - w y). In, Out: < 4p. */
-static inline void butterfly_forward(uint32_t *x, uint32_t *y, struct bfv_twiddle w, uint32_t p) {
-    const uint32_t u = zq_fold(*x, 2 * p);
-    const uint32_t v = zq_mul_shoup_lazy(*y, w.w, w.shoup, p);
-    *x = u + v;
-    *y = u - v + 2 * p;
-}
-
-/* (x, y) -> (x + y, (x - y) w). In, Out: < 2p. */
-static inline void butterfly_inverse(uint32_t *x, uint32_t *y, struct bfv_twiddle w, uint32_t p) {
-    const uint32_t a = *x, b = *y;
-    *x = zq_fold(a + b, 2 * p);
-    *y = zq_mul_shoup_lazy(a - b + 2 * p, w.w, w.shoup, p);
-}
-
-/* (x, y) -> ((x + y) / N, (x - y) w / N), both factors in the table. In: < 2p. Out: < p. */
-static inline void butterfly_last(uint32_t *x, uint32_t *y, const struct bfv_twiddle w[2], uint32_t p) {
-    const uint32_t a = *x, b = *y;
-    *x = zq_mul_shoup(a + b, w[0].w, w[0].shoup, p);
-    *y = zq_mul_shoup(a - b + 2 * p, w[1].w, w[1].shoup, p);
-}
-
 static inline void read_pairs(const struct transform *t, uint32_t index, uint32_t count) {
     stream_read(t->row + index * (uint32_t)sizeof *t->pairs, t->pairs, count * (uint32_t)sizeof *t->pairs);
 }
@@ -88,9 +68,9 @@ static void stage(const struct transform *t, uint32_t log, uint32_t log_gap, uin
         uint32_t *x = t->words + (block << (log_gap + 1)) + from, *y = x + gap;
         for (uint32_t j = 0; j < run; j++) {
             if (t->inverse) {
-                butterfly_inverse(x + j, y + j, w, p);
+                ntt_butterfly_inverse(x + j, y + j, w.w, w.shoup, p);
             } else {
-                butterfly_forward(x + j, y + j, w, p);
+                ntt_butterfly_forward(x + j, y + j, w.w, w.shoup, p);
             }
         }
         first += run;
@@ -105,8 +85,10 @@ static void stage_last(const struct transform *t, uint32_t log) {
     share_of(t->args, gap, &first, &last);
     if (first < last) {
         read_pairs(t, 0, 2);
+        const struct bfv_twiddle *const v = t->pairs;
         for (uint32_t j = first; j < last; j++) {
-            butterfly_last(t->words + j, t->words + j + gap, t->pairs, t->mod.p);
+            ntt_butterfly_last(t->words + j, t->words + j + gap, v[0].w, v[0].shoup, v[1].w, v[1].shoup,
+                               t->mod.p);
         }
     }
     kernel_sync();
@@ -120,15 +102,16 @@ static void stage_streamed(const struct transform *t, uint32_t at) {
     if (first < last) {
         uint32_t *x = t->words + (uint32_t)me() * 2 * CHUNK, *y = x + CHUNK;
         read_pairs(t, 0, 2);
+        const struct bfv_twiddle *const v = t->pairs;
         for (uint32_t chunk = first; chunk < last; chunk++) {
             const uint32_t left = at + chunk * CHUNK * 4, right = left + SPAN * 4;
             stream_read(left, x, CHUNK * 4);
             stream_read(right, y, CHUNK * 4);
             for (uint32_t j = 0; j < CHUNK; j++) {
                 if (t->inverse) {
-                    butterfly_last(x + j, y + j, t->pairs, p);
+                    ntt_butterfly_last(x + j, y + j, v[0].w, v[0].shoup, v[1].w, v[1].shoup, p);
                 } else {
-                    butterfly_forward(x + j, y + j, t->pairs[1], p);
+                    ntt_butterfly_forward(x + j, y + j, v[1].w, v[1].shoup, p);
                 }
             }
             stream_write(x, left, CHUNK * 4);
@@ -149,7 +132,7 @@ static void move(const struct transform *t, uint32_t at, uint32_t log, bool stor
         } else {
             if (!t->inverse) {
                 for (uint32_t j = 0; j < 2 * (last - first); j++) { /* below 4p */
-                    words[j] = zq_fold(zq_fold(words[j], 2 * t->mod.p), t->mod.p);
+                    words[j] = ntt_reduce_word(words[j], t->mod.p);
                 }
             }
             stream_write(words, at + 8 * first, 8 * (last - first));

@@ -16,7 +16,7 @@
 /* A ring's constants. */
 struct limb_form {
     const bfv_ring *ring;
-    uint32_t limbs; /* 1, 2, 4 or 8: the least with q < 2^(32 limbs - 1) */
+    uint32_t limbs;                          /* 1, 2, 4 or 8: the least with q < 2^(32 limbs - 1) */
     _Alignas(8) struct limb_modulus modulus; /* limb.h reads two words at a time */
     /* p_j^-1 mod p_i for j < i and its Shoup quotient. */
     uint32_t inverse[BFV_MAX_PRIMES][BFV_MAX_PRIMES], inverse_shoup[BFV_MAX_PRIMES][BFV_MAX_PRIMES];

@@ -178,9 +178,10 @@ int ntt_make_room(struct upmem *upmem, uint64_t bytes, bool accs, struct mram_re
 }
 
 int ntt_acc_check(struct upmem *upmem, const struct ntt_acc *acc) {
-    return !acc->damaged ? BFV_OK
-                         : upmem_fail(upmem, BFV_E_BACKEND,
-                                      "an earlier device error left this accumulator undefined; compute again");
+    return !acc->damaged
+               ? BFV_OK
+               : upmem_fail(upmem, BFV_E_BACKEND,
+                            "an earlier device error left this accumulator undefined; compute again");
 }
 
 int ntt_acc_to_dpus(struct upmem *upmem, struct ntt_acc *acc) {
