@@ -109,12 +109,13 @@ uint32_t *upmem_stage(struct upmem *upmem, uint32_t which, uint64_t bytes) {
     return upmem->stage[which];
 }
 
-/* Prepares and pushes `bytes` of each DPU, DPU d's at data + d * bytes. */
+/* Prepares and pushes `bytes` of each DPU, DPU d's at data + d * bytes. The host can't reach a DPU's
+ * memory while it runs, so a launch under way is waited for first. */
 static int transfer(struct upmem *upmem, dpu_xfer_t way, const char *symbol, uint32_t offset, void *data,
                     uint64_t bytes, dpu_xfer_flags_t flags, const char *what) {
     struct dpu_set_t dpu;
     uint32_t index = 0;
-    int status = BFV_OK;
+    int status = upmem_launch_end(upmem);
     DPU_FOREACH(upmem->set, dpu, index) {
         if (status == BFV_OK) {
             status = device(upmem, dpu_prepare_xfer(dpu, (uint8_t *)data + index * bytes), what);
@@ -138,8 +139,10 @@ int upmem_push_begin(struct upmem *upmem, uint32_t offset, const void *src, uint
 }
 
 int upmem_settle(struct upmem *upmem) {
+    const int ended = upmem_launch_end(upmem);
     const uint64_t start = upmem_clock();
-    const int status = device(upmem, dpu_sync(upmem->set), "copying to the DPUs");
+    const int synced = device(upmem, dpu_sync(upmem->set), "copying to the DPUs");
+    const int status = ended != BFV_OK ? ended : synced;
     upmem->backend->stats.host_to_dpu += upmem_clock() - start;
     return status;
 }
@@ -161,10 +164,14 @@ int upmem_pull(struct upmem *upmem, uint32_t offset, void *dst, uint64_t bytes) 
 }
 
 int upmem_broadcast(struct upmem *upmem, uint32_t offset, const void *src, uint64_t bytes) {
+    int status = upmem_launch_end(upmem);
     const uint64_t start = upmem_clock();
-    const int status = device(
-        upmem, dpu_broadcast_to(upmem->set, DPU_MRAM_HEAP_POINTER_NAME, offset, src, bytes, DPU_XFER_DEFAULT),
-        "copying to all DPUs");
+    if (status == BFV_OK) {
+        status = device(
+            upmem,
+            dpu_broadcast_to(upmem->set, DPU_MRAM_HEAP_POINTER_NAME, offset, src, bytes, DPU_XFER_DEFAULT),
+            "copying to all DPUs");
+    }
     upmem->backend->stats.host_to_dpu += upmem_clock() - start;
     return status;
 }
@@ -186,33 +193,49 @@ static int check_reports(struct upmem *upmem) {
     return BFV_OK;
 }
 
-int upmem_launch(struct upmem *upmem) {
+int upmem_launch_begin(struct upmem *upmem) {
+    int status = upmem_launch_end(upmem);
+    if (status != BFV_OK) {
+        return status;
+    }
     upmem->serial = upmem->serial == UINT32_MAX ? 1 : upmem->serial + 1;
     for (uint32_t d = 0; d < upmem->dpus; d++) {
         upmem->args[d].serial = upmem->serial;
         upmem->args[d].tasklets = upmem->tasklets;
     }
+    const uint64_t start = upmem_clock();
+    status = transfer(upmem, DPU_XFER_TO_DPU, "bfv_args", 0, upmem->args, sizeof *upmem->args,
+                      DPU_XFER_DEFAULT, "sending arguments");
+    upmem->launched = upmem_clock();
+    upmem->backend->stats.host_to_dpu += upmem->launched - start;
+    if (status == BFV_OK) {
+        status = device(upmem, dpu_launch(upmem->set, DPU_ASYNCHRONOUS), "running the DPUs");
+    }
+    upmem->running = status == BFV_OK;
+    return status;
+}
+
+int upmem_launch_end(struct upmem *upmem) {
+    if (!upmem->running) {
+        return BFV_OK;
+    }
+    upmem->running = false;
     bfv_stats *stats = &upmem->backend->stats;
-    uint64_t start = upmem_clock();
-    int status = transfer(upmem, DPU_XFER_TO_DPU, "bfv_args", 0, upmem->args, sizeof *upmem->args,
-                          DPU_XFER_DEFAULT, "sending arguments");
-    uint64_t end = upmem_clock();
-    stats->host_to_dpu += end - start;
+    int status = device(upmem, dpu_sync(upmem->set), "running the DPUs");
+    const uint64_t start = upmem_clock();
+    stats->kernel += start - upmem->launched;
     if (status != BFV_OK) {
         return status;
     }
-    start = end;
-    status = device(upmem, dpu_launch(upmem->set, DPU_SYNCHRONOUS), "running the DPUs");
-    end = upmem_clock();
-    stats->kernel += end - start;
-    if (status != BFV_OK) {
-        return status;
-    }
-    start = end;
     status = transfer(upmem, DPU_XFER_FROM_DPU, "bfv_report", 0, upmem->reports, sizeof *upmem->reports,
                       DPU_XFER_DEFAULT, "reading reports");
     stats->dpu_to_host += upmem_clock() - start;
     return status == BFV_OK ? check_reports(upmem) : status;
+}
+
+int upmem_launch(struct upmem *upmem) {
+    const int status = upmem_launch_begin(upmem);
+    return status == BFV_OK ? upmem_launch_end(upmem) : status;
 }
 
 /* ---- the set of DPUs --------------------------------------------------------------- */

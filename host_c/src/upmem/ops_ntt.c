@@ -32,8 +32,8 @@ static uint32_t block_of(const struct upmem *upmem, uint32_t lines, uint64_t pas
     return best;
 }
 
-/* Launches a command on slices: `common` with each DPU's run of units. */
-static int launch_slices(struct upmem *upmem, const struct bfv_args *common) {
+/* Begins a command on slices: `common` with each DPU's run of units. */
+static int begin_slices(struct upmem *upmem, const struct bfv_args *common) {
     const struct ntt_family *family = family_of(upmem);
     for (uint32_t d = 0; d < upmem->dpus; d++) {
         struct bfv_args *args = &upmem->args[d];
@@ -44,7 +44,12 @@ static int launch_slices(struct upmem *upmem, const struct bfv_args *common) {
         args->log_n = (uint8_t)ring_of(upmem)->log_n;
         args->primes = (uint8_t)ring_of(upmem)->count;
     }
-    return upmem_launch(upmem);
+    return upmem_launch_begin(upmem);
+}
+
+static int launch_slices(struct upmem *upmem, const struct bfv_args *common) {
+    const int status = begin_slices(upmem, common);
+    return status == BFV_OK ? upmem_launch_end(upmem) : status;
 }
 
 /* Terms of one operand: where they begin and how far apart they are. */
@@ -54,8 +59,8 @@ struct terms {
 };
 
 /* One launch onto an accumulator that is on the DPUs; a and b in MRAM. On an error it is damaged. */
-static int launch_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, uint64_t a, uint64_t b,
-                        uint64_t stride, uint64_t count) {
+static int begin_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, uint64_t a, uint64_t b,
+                       uint64_t stride, uint64_t count) {
     const uint32_t lines = 1 + 6 + 8; /* of ntt_reduce.c */
     const struct bfv_args args = {
         .command = command,
@@ -69,9 +74,19 @@ static int launch_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t comma
         .stride_b = count > 1 ? (uint32_t)stride : 0,
         .block = (uint8_t)block_of(upmem, lines, 1, true),
     };
-    const int status = launch_slices(upmem, &args);
+    const int status = begin_slices(upmem, &args);
     acc->fresh = false;
-    acc->damaged = status != BFV_OK;
+    acc->damaged = true; /* until the launch has ended well */
+    return status;
+}
+
+/* Waits for a launch on an accumulator. */
+static int end_terms(struct upmem *upmem, struct ntt_acc *acc, int status) {
+    const int ended = upmem_launch_end(upmem);
+    if (status == BFV_OK) {
+        status = ended;
+    }
+    acc->damaged = acc->damaged && status != BFV_OK;
     return status;
 }
 
@@ -102,10 +117,11 @@ static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t 
                               now > 1 ? stride * words : 0, now, parts, (uint32_t)second);
         }
         if (status == BFV_OK) {
-            status = launch_terms(upmem, acc, command, region->offset, second, each, now);
+            /* While the DPUs run, ntt_send gathers the next round; it waits before it sends. */
+            status = begin_terms(upmem, acc, command, region->offset, second, each, now);
         }
-        acc->damaged = status != BFV_OK && (at > 0 || acc->damaged); /* earlier rounds have been added */
     }
+    status = end_terms(upmem, acc, status); /* once begun, any failure leaves the accumulator damaged */
     mram_free(&upmem->mram, region);
     return status;
 }
@@ -131,8 +147,9 @@ static int accumulate(struct upmem *upmem, struct ntt_acc *acc, uint32_t command
         return accumulate_rounds(upmem, acc, command, a, b, stride, count);
     }
     const uint64_t each = slice_bytes(upmem, a.array->parts);
-    return launch_terms(upmem, acc, command, on_a->region->offset + a.first * each,
-                        on_b == NULL ? 0 : on_b->region->offset + b.first * each, stride * each, count);
+    status = begin_terms(upmem, acc, command, on_a->region->offset + a.first * each,
+                         on_b == NULL ? 0 : on_b->region->offset + b.first * each, stride * each, count);
+    return end_terms(upmem, acc, status);
 }
 
 /* ---- the family's functions --------------------------------------------------------------- */
@@ -224,7 +241,7 @@ static int ntt_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct 
     if (status != BFV_OK || from->fresh) {
         return status;
     }
-    return launch_terms(upmem, to, BFV_CMD_NTT_SUM, from->region->offset, 0, 0, 1);
+    return end_terms(upmem, to, begin_terms(upmem, to, BFV_CMD_NTT_SUM, from->region->offset, 0, 0, 1));
 }
 
 static int ntt_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst) {

@@ -120,6 +120,8 @@ struct upmem {
     uint32_t dpus;     /* of the set */
     uint32_t tasklets; /* that work */
     uint32_t serial;   /* of the last launch */
+    bool running;      /* a launch is under way */
+    uint64_t launched; /* when it began */
     struct mram mram;
     struct bfv_args *args;      /* [dpus], for upmem_launch */
     struct bfv_report *reports; /* [dpus] */
@@ -155,6 +157,11 @@ int upmem_broadcast(struct upmem *upmem, uint32_t offset, const void *src, uint6
 /* Launches with upmem->args[0 .. dpus), in which it sets tasklets and serial; waits and checks every
  * report. */
 int upmem_launch(struct upmem *upmem);
+
+/* The same in two halves, between which the host may work on its own memory. Every transfer, settle
+ * and launch ends a launch under way first, and returns its error. */
+int upmem_launch_begin(struct upmem *upmem);
+int upmem_launch_end(struct upmem *upmem);
 
 /* Calls run(job, k) for every k < count, on all cores; calls for different k touch different data. */
 void upmem_parallel(uint32_t count, void (*run)(void *job, uint32_t k), void *job);
