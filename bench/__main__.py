@@ -7,7 +7,7 @@ import json
 import sys
 from importlib.metadata import version
 
-from bench import accumulate, files, report
+from bench import accumulate, files, report, simulator
 from bench.measure import machine
 
 
@@ -20,6 +20,8 @@ def main() -> int:
     rows, sides = accumulate.measure()
     print("bench: from file to file ...", file=sys.stderr)
     rows += files.measure()
+    print("bench: the simulator beside the cpu ...", file=sys.stderr)
+    rows += simulator.measure()
     if asked.json:
         versions = {name: version(name) for name in ("pybfv", "tenseal", "numpy")}
         print(json.dumps(report.document(rows, sides, machine(), versions), indent=2))

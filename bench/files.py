@@ -102,7 +102,9 @@ def _measure(folder: Path) -> list[Row]:
     document = flow.decrypt(str(result), secret)
     exact = [Fraction(found["exact"]) for found in document["results"]]
     check(exact == variances(sums, ROWS + sum(MORE)), "the variances of the folder")
-    compute_seconds = wall(3, lambda: flow.compute([str(inputs)], str(result), key=public, threads=1, force=True))
+    compute_seconds = wall(
+        3, lambda: flow.compute([str(inputs)], str(result), key=public, engine=flow.Engine(threads=1), force=True)
+    )
     decrypt_seconds = wall(3, lambda: flow.decrypt(str(result), secret))
     at = planned.study.ps.name
     files = f"{len(outputs)} files"

@@ -108,7 +108,7 @@ check-dpu-types:
 # the sanitizers, whose tasklets are threads and whose programs therefore count no basic blocks.
 UPMEM_TESTS ?= tests/test_upmem_ntt.py tests/test_limb_backend.py
 # Under the sanitizers, where tasklets are threads, what is quick: a few counts of DPUs and tasklets each.
-UPMEM_QUICK := tests/test_upmem_ntt.py tests/test_limb_backend.py -k "1-7 or 3-7 or 11-3 or 24-7 or batches or smaller or limits or rounds or merge or failing or 1-1-1-False or 3-2-2-True or values"
+UPMEM_QUICK := tests/test_upmem_ntt.py tests/test_limb_backend.py -k "1-11 or 3-1 or 7-24 or batches or smaller or limits or rounds or merge or failing or 1-1-1-False or 3-2-2-True or values"
 SANITIZE_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=all
 # $1 name, $2 the library's flags, $3 the programs' flags, $4 what strict adds, $5 library to load first, $6 tests
 define upmem_again
