@@ -10,7 +10,7 @@
  *   Every function returns BFV_OK or a negative status; on error its outputs
  *     are unchanged unless it says otherwise. No function exits or prints.
  *   Alias: inputs and outputs must not overlap unless a function says so.
- *   Thread use: a ring, an encoder and a closed-over constant may be shared
+ *   Thread use: a ring and an encoder may be shared
  *     between threads; a backend and what it owns belong to one thread at a time.
  */
 #ifndef PYBFV_BFV_H

@@ -7,6 +7,7 @@ same contributions give the same bytes in any order, split, thread count and bac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -72,6 +73,55 @@ class Accumulation:
         for acc in self._accs.values():
             self.backend.acc_drop(acc)
         self._accs = {}
+
+
+class _Feeder:
+    """Two buffers of blocks: one is read into while the backend works on the other.
+
+    ``slot`` is the place for the next block; ``advance`` says that it was filled. One batch is under way at
+    a time; its error comes out at the next batch or at ``finish``.
+    """
+
+    def __init__(self, sums: Accumulation, capacity: int) -> None:
+        study = sums.study
+        self._sums = sums
+        shape = (capacity, study.per_block, 2, len(study.ps.primes), study.ps.n)
+        self._buffers = [native.empty(shape), native.empty(shape)]
+        self._turn = self._filled = 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="pybfv-accumulate")
+        self._ticket: Future[None] | None = None
+
+    @property
+    def slot(self) -> np.ndarray:
+        """Where the next block goes, [per_block, 2, L, N]."""
+        if self._filled == len(self._buffers[self._turn]):
+            self._send()
+        return self._buffers[self._turn][self._filled]
+
+    def advance(self) -> None:
+        """The slot holds a block."""
+        self._filled += 1
+
+    def _send(self) -> None:
+        self._wait()  # the other buffer is free once its batch is done
+        used = self._buffers[self._turn][: self._filled]
+        self._ticket = self._worker.submit(self._sums.feed, used.reshape(-1, *used.shape[2:]), self._filled)
+        self._turn, self._filled = 1 - self._turn, 0
+
+    def _wait(self) -> None:
+        if self._ticket is not None:
+            self._ticket.result()
+            self._ticket = None
+
+    def finish(self) -> None:
+        """Everything filled has been added."""
+        if self._filled:
+            self._send()
+        self._wait()
+
+    def close(self) -> None:
+        """Ends the worker; what it is at is waited for, as it holds the backend."""
+        self._worker.shutdown(wait=True)
 
 
 class Ledger:
@@ -157,8 +207,7 @@ def accumulate(
     ledger = Ledger()
     backend: Backend | None = None
     sums: Accumulation | None = None
-    buffer: np.ndarray | None = None
-    filled = 0
+    feeder: _Feeder | None = None
     try:
         for number, source in enumerate(sources):
             with ContributionReader(source) as reader:
@@ -173,7 +222,7 @@ def accumulate(
                         f"{reader.origin} has {reader.per_block} ciphertexts a block at {reader.params.name}; its "
                         f"study says {study.per_block} at {study.ps.name}: get the file again from its maker"
                     )
-                if backend is None or sums is None or buffer is None:
+                if backend is None or sums is None or feeder is None:
                     check(study, reader.key_id)  # a key that is refused is refused before the work
                     backend = open_backend(study)
                     sums = Accumulation(study, backend)
@@ -181,27 +230,21 @@ def accumulate(
                     block_bytes = study.per_block * 2 * len(ps.primes) * ps.n * 4
                     # a limb product takes seconds on a simulator: one block a call, so that Ctrl-C is heard
                     capacity = 1 if backend.info()["kernels"] == "limb" else max(1, BATCH_BYTES // block_bytes)
-                    buffer = native.empty((capacity, study.per_block, 2, len(ps.primes), ps.n))
+                    feeder = _Feeder(sums, capacity)
                 expand = _Expander(study) if reader.mode == "symmetric" else None
-                while True:
-                    if filled == len(buffer):
-                        sums.feed(buffer.reshape(-1, *buffer.shape[2:]), filled)
-                        filled = 0
-                    more = expand(reader, buffer[filled]) if expand else reader.read_block(buffer[filled])
-                    if not more:
-                        break
-                    filled += 1
+                while expand(reader, feeder.slot) if expand else reader.read_block(feeder.slot):
+                    feeder.advance()
                 if expand:
                     expand.close()
                 ledger.count(reader.origin, reader.rows or 0, reader.dropped or 0, reader.blocks)
             progress(number + 1)
-        if backend is None or sums is None or buffer is None:
+        if backend is None or sums is None or feeder is None:
             raise DataError("no contribution is given; give .bfvc files or a folder that holds some")
-        if filled:
-            used = buffer[:filled]
-            sums.feed(used.reshape(-1, *used.shape[2:]), filled)
+        feeder.finish()
         return ledger.partial(sums.save()), {**backend.info(), "stats": backend.stats()}
     finally:
+        if feeder is not None:
+            feeder.close()
         if sums is not None:
             with suppress(Exception):
                 sums.close()

@@ -298,7 +298,7 @@ static void test_parallel(void) {
         OK(dpu_launch(set, DPU_SYNCHRONOUS));
         best = seconds() - start < best ? seconds() - start : best;
     }
-    CHECK(best < 0.003);
+    CHECK(best < 0.25); /* a hang or a mistake by two orders; the time itself is for reading */
     printf("launch of 64 DPUs with 16 tasklets: %.3f ms\n", best * 1e3);
     OK(dpu_free(set));
 }

@@ -1,0 +1,75 @@
+"""The pipeline of accumulate: two buffers, many batches, and errors that come out of the worker."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pybfv import flow
+from pybfv.errors import DataError, InternalError
+from pybfv.server import accumulate as module
+from pybfv.server.accumulate import Accumulation, accumulate
+
+
+@pytest.fixture
+def contributions(tmp_path: Path) -> tuple[list[str], flow.Planned]:
+    """Five files of 1 to 9 blocks at N = 64."""
+    files = []
+    rows = [10, 200, 64, 65, 560]
+    (tmp_path / "all.csv").write_text("x\n" + "".join(f"{i % 97}\n" for i in range(sum(rows))))
+    planned = flow.plan(
+        str(tmp_path / "all.csv"), ["variance:x"], max_contributions=5, set_name="insecure_n64_q214", insecure=True
+    )
+    _, public = flow.keygen(planned.study)
+    for k, count in enumerate(rows):
+        (tmp_path / f"{k}.csv").write_text("x\n" + "".join(f"{(i * k) % 97}\n" for i in range(count)))
+        files.append(str(tmp_path / f"{k}.bfvc"))
+        flow.encrypt(planned.study, str(tmp_path / f"{k}.csv"), public, files[-1])
+    return files, planned
+
+
+def states(files: list[str]) -> dict[str, bytes]:
+    partial, _ = accumulate(files, flow.Engine(threads=1).open)
+    return {name: x.tobytes() for name, x in partial.accumulators.items()}
+
+
+def test_any_size_of_batch_gives_the_same_partial(contributions, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, planned = contributions
+    whole = states(files)
+    block = planned.study.per_block * 2 * len(planned.study.ps.primes) * planned.study.ps.n * 4
+    for blocks in (1, 2, 3, 7):
+        monkeypatch.setattr(module, "BATCH_BYTES", blocks * block)
+        assert states(files) == whole
+        assert states(files[::-1]) == whole
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5, 16])
+def test_an_error_in_any_batch_comes_out(contributions, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    files, _ = contributions
+    monkeypatch.setattr(module, "BATCH_BYTES", 1)
+    real, calls = Accumulation.feed, []
+
+    def feed(self: Accumulation, ciphertexts, blocks: int) -> None:
+        calls.append(blocks)
+        if len(calls) == failing:
+            raise InternalError("a device failed")
+        real(self, ciphertexts, blocks)
+
+    monkeypatch.setattr(Accumulation, "feed", feed)
+    with pytest.raises(InternalError, match="a device failed"):
+        states(files)
+    assert len(calls) == failing, "nothing is fed after an error"
+    assert not [t for t in threading.enumerate() if t.name.startswith("pybfv-accumulate")]
+
+
+def test_a_bad_file_ends_the_worker(contributions, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, _ = contributions
+    monkeypatch.setattr(module, "BATCH_BYTES", 1)
+    damaged = bytearray(Path(files[-1]).read_bytes())
+    damaged[-2000] ^= 1
+    Path(files[-1]).write_bytes(damaged)
+    with pytest.raises(DataError):
+        states(files)
+    assert not [t for t in threading.enumerate() if t.name.startswith("pybfv-accumulate")]
