@@ -22,7 +22,7 @@ CHAIN = SETS["n8192_q214"].primes
 LIMBS = (1, 2, 4, 8)
 PAPER = {1: "n1024_q27", 2: "n2048_q54", 4: "n4096_q109", 8: "n8192_q214"}
 ADD, SUB, SUM, SUM_LAZY, PRODUCT, TENSOR = 0x201, 0x202, 0x203, 0x204, 0x211, 0x212
-FRESH, INTEGER = 1, 1 << 8
+FRESH, INTEGER = 1, 2
 
 
 def compile_shared(folder: Path, name: str, sources: list[str | Path], *flags: str) -> ctypes.CDLL:
@@ -240,24 +240,11 @@ class Dpu:
     def run(self, command: int, *, tasklets: int = 11, log_n: int = 3, **fields: int) -> int:
         """Launches; the report's status."""
         self.serial += 1
-        names = [
-            "flags",
-            "count",
-            "parts",
-            "first",
-            "positions",
-            "a",
-            "b",
-            "out",
-            "stride_a",
-            "stride_b",
-            "stride_part",
-            "tables",
-        ]
-        assert set(fields) <= {*names, "primes"}
-        head = [command, self.serial, tasklets, *(fields.get(name, 0) for name in names)]
-        args = struct.pack("<15I4B", *head, log_n, fields.get("primes", self.n), 0, 0)
-        self.check(self.library.dpu_copy_to(self.set, b"bfv_args", 0, args, ctypes.c_size_t(64)))
+        names = ["count", "first", "positions", "a", "b", "out", "stride_a", "stride_b", "stride_part", "tables"]
+        assert set(fields) <= {*names, "flags", "primes"}
+        head = [self.serial, command, tasklets, 0, fields.get("flags", 0), log_n, fields.get("primes", self.n), 0]
+        args = struct.pack("<IH6B11I", *head, *(fields.get(name, 0) for name in names), 0)
+        self.check(self.library.dpu_copy_to(self.set, b"bfv_args", 0, args, ctypes.c_size_t(56)))
         self.check(self.library.dpu_launch(self.set, 1))
         report = ctypes.create_string_buffer(16)
         self.check(self.library.dpu_copy_from(self.set, b"bfv_report", 0, report, ctypes.c_size_t(16)))

@@ -92,17 +92,20 @@ enum bfv_command {
 
 enum {
     BFV_FLAG_FRESH = 1 << 0,  /* the accumulator starts at 0: `out` is not read */
-    BFV_FLAG_INTEGER = 1 << 8 /* limb family: accumulators are not reduced */
+    BFV_FLAG_INTEGER = 1 << 1 /* limb family: accumulators are not reduced */
 };
 
 /* Symbol `bfv_args`. */
 struct bfv_args {
-    uint32_t command;     /* enum bfv_command */
     uint32_t serial;      /* of the launch, never 0; the report repeats it */
-    uint32_t tasklets;    /* that work, 1 .. NR_TASKLETS; the others only wait */
-    uint32_t flags;       /* BFV_FLAG_* */
+    uint16_t command;     /* enum bfv_command */
+    uint8_t tasklets;     /* that work, 1 .. NR_TASKLETS; the others only wait */
+    uint8_t parts;        /* of a ciphertext */
+    uint8_t flags;        /* BFV_FLAG_* */
+    uint8_t log_n;        /* log2 N */
+    uint8_t primes;       /* L; limb: limbs of a coefficient */
+    uint8_t block;        /* slices: units that a tasklet works on at a time, 1 .. BFV_BLOCK_UNITS */
     uint32_t count;       /* terms, pairs or polynomials; 0: nothing to do */
-    uint32_t parts;       /* of a ciphertext */
     uint32_t first;       /* slices: first unit; transforms: first prime; limb: first output coefficient */
     uint32_t positions;   /* slices: units of this DPU; limb: output coefficients */
     uint32_t a, b, out;   /* MRAM offsets */
@@ -110,10 +113,7 @@ struct bfv_args {
     uint32_t stride_b;    /* 0: the same operand for every term */
     uint32_t stride_part; /* bytes from one result to the next; limb: as its commands say */
     uint32_t tables;      /* MRAM offset of the constants */
-    uint8_t log_n;        /* log2 N */
-    uint8_t primes;       /* L; limb: limbs of a coefficient */
-    uint8_t block;        /* slices: units that a tasklet works on at a time, 1 .. BFV_BLOCK_UNITS */
-    uint8_t reserved;     /* 0 */
+    uint32_t reserved;    /* 0; makes the size a multiple of 8 */
 };
 
 /* Symbol `bfv_report`. */
@@ -148,9 +148,9 @@ struct bfv_twiddle {
     uint32_t w, shoup;
 };
 
-_Static_assert(sizeof(struct bfv_args) == 64 && offsetof(struct bfv_args, a) == 32 &&
-                   offsetof(struct bfv_args, tables) == 56 && offsetof(struct bfv_args, log_n) == 60,
-               "bfv_args is 64 bytes on both sides");
+_Static_assert(sizeof(struct bfv_args) == 56 && offsetof(struct bfv_args, count) == 12 &&
+                   offsetof(struct bfv_args, a) == 24 && offsetof(struct bfv_args, tables) == 48,
+               "bfv_args is 56 bytes on both sides");
 _Static_assert(sizeof(struct bfv_report) == 16 && offsetof(struct bfv_report, cycles) == 8,
                "bfv_report is 16 bytes on both sides");
 _Static_assert(sizeof(struct bfv_prime_row) == 64 && offsetof(struct bfv_prime_row, max_products) == 24,

@@ -269,7 +269,7 @@ uint32_t ntt_accumulate_heap(const struct bfv_args *args) {
     if (!slice_valid(args) || (args->command != BFV_CMD_NTT_SUM && args->parts != 3)) {
         return 0;
     }
-    return args->tasklets * LINES * args->block * BFV_UNIT_BYTES;
+    return (uint32_t)args->tasklets * LINES * args->block * BFV_UNIT_BYTES;
 }
 
 void ntt_accumulate(const struct bfv_args *args, void *heap) {

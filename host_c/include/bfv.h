@@ -258,7 +258,7 @@ typedef struct {
     uint64_t bytes_out; /* got and saved */
     /* Nanoseconds of wall time; 0 for "cpu". */
     uint64_t host_to_dpu; /* gathering and copying to the DPUs */
-    uint64_t kernel;      /* programs running */
+    uint64_t kernel;      /* programs running, until the host saw them end */
     uint64_t dpu_to_host; /* copying back and scattering */
     uint64_t convert;     /* conversions to and from limbs, on the host */
 } bfv_stats;
@@ -282,7 +282,9 @@ int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uin
 int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count, uint32_t *dst);
 int bfv_drop(bfv_backend *backend, bfv_array *array);
 int bfv_wait(bfv_backend *backend, bfv_ticket ticket);
-/* Waits for everything; reports the first error since the last sync. */
+/* Waits for everything; reports the first error since the last sync. On devices acc_add, acc_mul and
+ * acc_merge return while the last of their work is under way; dropping an array or an accumulator doesn't
+ * wait for it. Where it fails, the next call that needs the devices says so, and so does sync. */
 int bfv_sync(bfv_backend *backend);
 
 /* Element by element over whole arrays of equal count, parts and form, into a new array. */
@@ -304,8 +306,8 @@ int bfv_convert(bfv_backend *backend, const bfv_array *a, uint32_t form, bfv_arr
  * backend's wide primes (else BFV_E_UNSUPPORTED), enough of them for the sum of all products: |sum| <=
  * count 2 N (q/2)^2, and bfv_scale_round finishes it. Their saved state is reduced and canonical, so it does
  * not depend on order, splits, bodies or threads. An error of a device, or of memory, in the middle of
- * acc_add, acc_mul or acc_merge may leave `acc` undefined: from then on every call on it, and a merge from
- * it, gives BFV_E_BACKEND, until bfv_acc_load replaces its value or it is dropped. */
+ * acc_add, acc_mul or acc_merge, or after it (bfv_sync), may leave `acc` undefined: from then on every call
+ * on it, and a merge from it, gives BFV_E_BACKEND, until bfv_acc_load replaces its value or it is dropped. */
 int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out);
 int bfv_acc_drop(bfv_backend *backend, bfv_acc *acc);
 /* acc += sum over k < count of a[first + k stride]. */

@@ -37,7 +37,11 @@ class Accumulation:
             self._accs[name] = backend.acc_new("sum" if len(key) == 1 else "product", parts)
 
     def feed(self, ciphertexts: Any, blocks: int) -> None:
-        """Adds ``blocks`` row blocks: ciphertexts [blocks * per_block, 2, L, N] in file order."""
+        """Adds ``blocks`` row blocks: ciphertexts [blocks * per_block, 2, L, N] in file order.
+
+        They have been read when it returns; a backend with devices may still be computing on its copy, and says
+        at the next call, or in save, when that fails.
+        """
         study, backend = self.study, self.backend
         stride = study.per_block
         array = backend.put(ciphertexts, borrow=True)
@@ -48,7 +52,6 @@ class Accumulation:
                     backend.acc_add(self._accs[name], array, first[0], stride, blocks)
                 else:
                     backend.acc_mul(self._accs[name], array, first[0], array, first[1], stride, blocks)
-            backend.sync()
         finally:
             backend.drop(array)
 

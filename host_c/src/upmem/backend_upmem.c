@@ -16,6 +16,7 @@ enum {
 
 static void upmem_close(struct bfv_backend *backend) {
     struct upmem *upmem = upmem_of(backend);
+    (void)upmem_launch_end(upmem);
     if (upmem->family != NULL) {
         upmem->ops->close(upmem);
     }
@@ -138,7 +139,7 @@ static int upmem_put(struct bfv_backend *backend, struct bfv_array *array, const
     /* A thread is worth its start from about a quarter of a million words on. */
     const uint64_t chunks = job.planes * backend->ring->n / (UINT64_C(1) << 18) + 1;
     job.chunks = chunks < MAX_CHUNKS ? (uint32_t)chunks : (uint32_t)MAX_CHUNKS;
-    upmem_parallel(job.chunks, put_chunk, &job);
+    upmem_parallel(upmem_of(backend), job.chunks, put_chunk, &job);
     if (atomic_load_explicit(&job.bad, memory_order_relaxed)) {
         upmem_drop(backend, array);
         return BFV_E_RESIDUE;
@@ -156,7 +157,7 @@ static int upmem_get(struct bfv_backend *backend, const struct bfv_array *array,
 static int upmem_wait(struct bfv_backend *backend, bfv_ticket ticket) {
     (void)backend;
     (void)ticket;
-    return BFV_OK; /* put has copied or borrowed, and every other call has finished when it returns */
+    return BFV_OK; /* put has copied its source or borrowed it; a launch under way reads neither */
 }
 
 static int upmem_sync(struct bfv_backend *backend) {

@@ -56,6 +56,14 @@ uint64_t upmem_clock(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+/* Notes when a launch under way has ended, so that the host's own work doesn't count as the kernel's. */
+static void watch(struct upmem *upmem) {
+    bool done = false, fault = false;
+    if (upmem->running && upmem->ended == 0 && dpu_status(upmem->set, &done, &fault) == DPU_OK && done) {
+        upmem->ended = upmem_clock();
+    }
+}
+
 /* ---- host threads ------------------------------------------------------------- */
 
 struct crew {
@@ -74,7 +82,7 @@ static void *crew_run(void *argument) {
     return NULL;
 }
 
-void upmem_parallel(uint32_t count, void (*run)(void *job, uint32_t k), void *job) {
+void upmem_parallel(struct upmem *upmem, uint32_t count, void (*run)(void *job, uint32_t k), void *job) {
     struct crew crew = {.run = run, .job = job, .count = count};
     atomic_init(&crew.next, 0);
     cpu_set_t set;
@@ -92,6 +100,7 @@ void upmem_parallel(uint32_t count, void (*run)(void *job, uint32_t k), void *jo
     for (uint32_t i = 0; i < running; i++) {
         (void)pthread_join(started[i], NULL);
     }
+    watch(upmem);
 }
 
 /* ---- transfers and launches ---------------------------------------------------- */
@@ -187,7 +196,7 @@ static int check_reports(struct upmem *upmem) {
         }
         if (report->status != BFV_DPU_OK) {
             return upmem_fail(upmem, BFV_E_BACKEND, "DPU %u of %u refused command 0x%x (status %u)", d,
-                              upmem->dpus, upmem->args[d].command, report->status);
+                              upmem->dpus, upmem->command, report->status);
         }
     }
     return BFV_OK;
@@ -199,9 +208,11 @@ int upmem_launch_begin(struct upmem *upmem) {
         return status;
     }
     upmem->serial = upmem->serial == UINT32_MAX ? 1 : upmem->serial + 1;
+    upmem->command = upmem->args[0].command;
+    upmem->ended = 0;
     for (uint32_t d = 0; d < upmem->dpus; d++) {
         upmem->args[d].serial = upmem->serial;
-        upmem->args[d].tasklets = upmem->tasklets;
+        upmem->args[d].tasklets = (uint8_t)upmem->tasklets;
     }
     const uint64_t start = upmem_clock();
     status = transfer(upmem, DPU_XFER_TO_DPU, "bfv_args", 0, upmem->args, sizeof *upmem->args,
@@ -215,15 +226,14 @@ int upmem_launch_begin(struct upmem *upmem) {
     return status;
 }
 
-int upmem_launch_end(struct upmem *upmem) {
-    if (!upmem->running) {
-        return BFV_OK;
-    }
-    upmem->running = false;
+/* Waits for the launch under way and reads its reports. */
+static int end_run(struct upmem *upmem) {
     bfv_stats *stats = &upmem->backend->stats;
+    watch(upmem);
+    upmem->running = false;
     int status = device(upmem, dpu_sync(upmem->set), "running the DPUs");
     const uint64_t start = upmem_clock();
-    stats->kernel += start - upmem->launched;
+    stats->kernel += (upmem->ended != 0 ? upmem->ended : start) - upmem->launched;
     if (status != BFV_OK) {
         return status;
     }
@@ -231,6 +241,26 @@ int upmem_launch_end(struct upmem *upmem) {
                       DPU_XFER_DEFAULT, "reading reports");
     stats->dpu_to_host += upmem_clock() - start;
     return status == BFV_OK ? check_reports(upmem) : status;
+}
+
+int upmem_launch_end(struct upmem *upmem) {
+    if (!upmem->running) {
+        return BFV_OK;
+    }
+    const int status = end_run(upmem);
+    const struct upmem_left left = upmem->left;
+    upmem->left = (struct upmem_left){0};
+    return left.acc == NULL ? status : left.finish(upmem, left.acc, status);
+}
+
+void upmem_leave(struct upmem *upmem, int (*finish)(struct upmem *upmem, void *acc, int status), void *acc) {
+    upmem->left = (struct upmem_left){finish, acc};
+}
+
+void upmem_forget(struct upmem *upmem, const void *acc) {
+    if (upmem->left.acc == acc) {
+        upmem->left.acc = NULL;
+    }
 }
 
 int upmem_launch(struct upmem *upmem) {
@@ -352,7 +382,7 @@ void upmem_device_close(struct upmem *upmem) {
         (void)dpu_free(upmem->set);
     }
     mram_close(&upmem->mram);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < UPMEM_STAGES; i++) {
         buffer_free(upmem->stage[i]);
     }
     free(upmem->args);

@@ -5,10 +5,27 @@
 #include "limb_convert.h"
 #include "upmem.h"
 
+/* Products that the DPUs have been set to, and where they leave the results. */
+struct limb_task {
+    uint32_t command;
+    uint64_t pairs;
+    uint32_t offset; /* in MRAM */
+};
+
 struct limb_family {
     struct limb_form form;
     struct mram_region *tables; /* struct limb_modulus */
+    struct limb_task left;      /* of the launch that an accumulator left under way */
 };
+
+struct limb_acc {
+    uint32_t *words; /* [parts][N][limbs], canonical */
+    bool damaged;    /* terms that it was said to hold were lost; until the next load */
+};
+
+static inline struct limb_acc *limb_acc_of(const struct bfv_acc *acc) {
+    return acc->data;
+}
 
 static inline struct limb_family *limb_family_of(const struct upmem *upmem) {
     return (struct limb_family *)upmem->family;
@@ -34,9 +51,8 @@ uint64_t limb_batch(const struct upmem *upmem, uint64_t count, uint64_t term, ui
 
 /* ---- limb_slices.c: a DPU has the same run of coefficients of every ciphertext ------ */
 
-/* state += sum of `count` ciphertexts at src, `stride` words apart. */
-int limb_sum(struct upmem *upmem, uint32_t parts, const uint32_t *src, size_t stride, uint64_t count,
-             uint32_t *state);
+/* acc += sum of `count` ciphertexts at src, `stride` words apart; the last launch is left. */
+int limb_sum(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src, size_t stride, uint64_t count);
 
 /* out[k] = a[k sa] op b[k sb], command BFV_CMD_LIMB_ADD or _SUB; sa, sb: 0 or 1. */
 int limb_combine(struct upmem *upmem, uint32_t command, uint32_t parts, const uint32_t *a, uint32_t sa,
@@ -50,10 +66,13 @@ struct limb_operand {
     size_t stride;
 };
 
-/* out += sum of a[k] (x) b[k] over all pairs, or, `single`, out[k] += a[k] (x) b[k]; out is undefined on
- * an error.
+/* out[k] = a[k] (x) b[k]; out is undefined on an error.
  * BFV_CMD_LIMB_PRODUCT: polynomials; _TENSOR: ciphertexts of two parts, to three. */
 int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, struct limb_operand b,
-                  uint64_t pairs, bool single, uint32_t *out);
+                  uint64_t pairs, uint32_t *out);
+
+/* acc += sum of the tensors of a[k] and b[k]; the last launch is left. */
+int limb_accumulate(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a, struct limb_operand b,
+                    uint64_t pairs);
 
 #endif

@@ -70,7 +70,7 @@ static int send_operands(struct upmem *upmem, struct product_job *job, uint32_t 
     if (job->stage == NULL) {
         return BFV_E_MEMORY;
     }
-    upmem_parallel(shared ? 1 : upmem->dpus, operand_share, job);
+    upmem_parallel(upmem, shared ? 1 : upmem->dpus, operand_share, job);
     return shared ? upmem_broadcast(upmem, offset, job->stage, bytes)
                   : upmem_push(upmem, offset, job->stage, bytes);
 }
@@ -84,8 +84,13 @@ static uint32_t polys_out(uint32_t command) {
     return command == BFV_CMD_LIMB_TENSOR ? 3 : 1;
 }
 
+/* Bytes from one part of a DPU's results to the next. */
+static uint64_t part_bytes(const struct upmem *upmem, const struct grid *grid) {
+    return (uint64_t)grid->range * limb_family_of(upmem)->form.limbs * sizeof(uint32_t);
+}
+
 /* The arguments of all DPUs for pairs `done` and following of each group. bytes: of an operand. */
-static void set_args(struct upmem *upmem, uint32_t command, const struct grid *grid, uint64_t pairs,
+static void set_args(struct upmem *upmem, const struct limb_task *task, const struct grid *grid,
                      uint64_t done, uint64_t batch, uint32_t bytes) {
     const struct limb_form *form = &limb_family_of(upmem)->form;
     for (uint32_t d = 0; d < upmem->dpus; d++) {
@@ -93,17 +98,61 @@ static void set_args(struct upmem *upmem, uint32_t command, const struct grid *g
         const uint32_t group = d / grid->slices, first = d % grid->slices * grid->range;
         const uint32_t rest = form->ring->n - first;
         uint64_t at = 0;
-        *args = limb_args(upmem, command);
+        *args = limb_args(upmem, task->command);
         if (group < grid->groups) {
-            args->count = (uint32_t)grid_pairs(grid, pairs, group, done, batch, &at);
+            args->count = (uint32_t)grid_pairs(grid, task->pairs, group, done, batch, &at);
             args->first = first;
             args->positions = rest < grid->range ? rest : grid->range;
         }
         args->flags = done == 0 ? BFV_FLAG_FRESH : 0;
+        args->out = task->offset;
         args->stride_a = bytes;
         args->stride_b = bytes;
-        args->stride_part = grid->range * form->limbs * (uint32_t)sizeof(uint32_t);
+        args->stride_part = (uint32_t)part_bytes(upmem, grid);
     }
+}
+
+/* Sets the DPUs to a task, its offset among it; the last launch is under way when it returns BFV_OK. */
+static int begin(struct upmem *upmem, struct limb_task *task, struct limb_operand a, struct limb_operand b) {
+    const struct limb_form *form = &limb_family_of(upmem)->form;
+    const struct grid grid = grid_of(upmem, task->pairs);
+    const size_t words = polys_in(task->command) * limb_poly_words(form);
+    const bool square = a.words == b.words && a.stride == b.stride;
+    const uint64_t result = polys_out(task->command) * part_bytes(upmem, &grid);
+    const uint64_t bytes = words * sizeof(uint32_t); /* of an operand */
+    const uint64_t held = limb_batch(upmem, grid.each, square ? bytes : 2 * bytes, result);
+    const uint64_t batch = limb_min(held, BFV_LIMB_PAIRS);
+    struct mram_region *left = NULL, *right = NULL, *sums = NULL;
+
+    int status = batch == 0 ? BFV_E_MEMORY : mram_alloc(&upmem->mram, result, &sums);
+    if (status == BFV_OK) {
+        task->offset = sums->offset;
+        status = mram_alloc(&upmem->mram, batch * bytes, &left);
+    }
+    if (status == BFV_OK && !square) {
+        status = mram_alloc(&upmem->mram, batch * bytes, &right);
+    }
+    for (uint64_t done = 0; status == BFV_OK && done < grid.each; done += batch) {
+        struct product_job job = {
+            .grid = &grid, .operand = a, .pairs = task->pairs, .done = done, .batch = batch, .words = words};
+        status = send_operands(upmem, &job, left->offset);
+        if (status == BFV_OK && !square) {
+            job.operand = b;
+            status = send_operands(upmem, &job, right->offset);
+        }
+        if (status == BFV_OK) {
+            set_args(upmem, task, &grid, done, batch, (uint32_t)bytes);
+            for (uint32_t d = 0; d < upmem->dpus; d++) {
+                upmem->args[d].a = left->offset;
+                upmem->args[d].b = square ? left->offset : right->offset;
+            }
+            status = upmem_launch_begin(upmem);
+        }
+    }
+    mram_free(&upmem->mram, left);
+    mram_free(&upmem->mram, right);
+    mram_free(&upmem->mram, sums);
+    return status;
 }
 
 /* Adds what group `group` returned, at stage, to out [polys][N][limbs]. */
@@ -124,68 +173,69 @@ static int merge_group(struct upmem *upmem, const struct grid *grid, uint32_t gr
     return status;
 }
 
-/* limb_multiply for pairs that the DPUs share; single: one pair a group. */
-static int multiply_shared(struct upmem *upmem, uint32_t command, struct limb_operand a,
-                           struct limb_operand b, uint64_t pairs, bool single, uint32_t *out) {
-    const struct limb_form *form = &limb_family_of(upmem)->form;
-    const struct grid grid = grid_of(upmem, pairs);
-    const uint32_t polys = polys_out(command);
-    const size_t poly = limb_poly_words(form), words = polys_in(command) * poly;
-    const bool square = a.words == b.words && a.stride == b.stride;
-    const uint64_t result = (uint64_t)polys * grid.range * form->limbs * sizeof *out;
-    const uint64_t bytes = words * sizeof *out; /* of an operand */
-    const uint64_t held = limb_batch(upmem, grid.each, square ? bytes : 2 * bytes, result);
-    const uint64_t batch = limb_min(held, BFV_LIMB_PAIRS);
-    struct mram_region *left = NULL, *right = NULL, *sums = NULL;
-
-    int status = batch == 0 ? BFV_E_MEMORY : mram_alloc(&upmem->mram, result, &sums);
-    if (status == BFV_OK) {
-        status = mram_alloc(&upmem->mram, batch * bytes, &left);
-    }
-    if (status == BFV_OK && !square) {
-        status = mram_alloc(&upmem->mram, batch * bytes, &right);
-    }
-    for (uint64_t done = 0; status == BFV_OK && done < grid.each; done += batch) {
-        struct product_job job = {
-            .grid = &grid, .operand = a, .pairs = pairs, .done = done, .batch = batch, .words = words};
-        status = send_operands(upmem, &job, left->offset);
-        if (status == BFV_OK && !square) {
-            job.operand = b;
-            status = send_operands(upmem, &job, right->offset);
-        }
-        if (status == BFV_OK) {
-            set_args(upmem, command, &grid, pairs, done, batch, (uint32_t)bytes);
-            for (uint32_t d = 0; d < upmem->dpus; d++) {
-                upmem->args[d].a = left->offset;
-                upmem->args[d].b = square ? left->offset : right->offset;
-                upmem->args[d].out = sums->offset;
-            }
-            status = upmem_launch(upmem);
-        }
-    }
-    uint32_t *stage = status == BFV_OK ? upmem_stage(upmem, 0, result) : NULL;
-    if (status == BFV_OK) {
-        status = stage == NULL ? BFV_E_MEMORY : upmem_pull(upmem, sums->offset, stage, result);
-    }
+/* Fetches a task's results, once its launch has ended, and adds them to out [polys][N][limbs]; single: one
+ * after the other, one pair a group. On an error out is undefined. */
+static int collect(struct upmem *upmem, const struct limb_task *task, bool single, uint32_t *out) {
+    const struct grid grid = grid_of(upmem, task->pairs);
+    const uint32_t polys = polys_out(task->command);
+    const uint64_t result = polys * part_bytes(upmem, &grid);
+    const size_t step = single ? polys * limb_poly_words(&limb_family_of(upmem)->form) : 0;
+    uint32_t *stage = upmem_stage(upmem, UPMEM_STAGE_BACK, result);
+    int status = stage == NULL ? BFV_E_MEMORY : upmem_pull(upmem, task->offset, stage, result);
     for (uint32_t g = 0; status == BFV_OK && g < grid.groups; g++) {
-        status = merge_group(upmem, &grid, g, polys, stage, out + (single ? g * polys * poly : 0));
+        status = merge_group(upmem, &grid, g, polys, stage, out + g * step);
     }
-    mram_free(&upmem->mram, left);
-    mram_free(&upmem->mram, right);
-    mram_free(&upmem->mram, sums);
     return status;
 }
 
 int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, struct limb_operand b,
-                  uint64_t pairs, bool single, uint32_t *out) {
+                  uint64_t pairs, uint32_t *out) {
     const size_t result = polys_out(command) * limb_poly_words(&limb_family_of(upmem)->form);
-    const uint64_t most = single ? upmem->dpus : pairs; /* so that every pair has a group of its own */
+    const uint64_t most = upmem->dpus; /* so that every pair has a group of its own */
     int status = BFV_OK;
+    memset(out, 0, (size_t)pairs * result * sizeof *out);
     for (uint64_t begun = 0; status == BFV_OK && begun < pairs; begun += most) {
         const struct limb_operand x = {a.words + begun * a.stride, a.stride};
         const struct limb_operand y = {b.words + begun * b.stride, b.stride};
-        status = multiply_shared(upmem, command, x, y, limb_min(most, pairs - begun), single,
-                                 out + (single ? begun * result : 0));
+        struct limb_task task = {.command = command, .pairs = limb_min(most, pairs - begun)};
+        status = begin(upmem, &task, x, y);
+        if (status == BFV_OK) {
+            status = upmem_launch_end(upmem);
+        }
+        if (status == BFV_OK) {
+            status = collect(upmem, &task, true, out + begun * result);
+        }
+    }
+    return status;
+}
+
+/* Fetches the products of a launch that was left and adds them. */
+static int finish_products(struct upmem *upmem, void *data, int status) {
+    struct limb_acc *acc = limb_acc_of(data);
+    const size_t words = 3 * limb_poly_words(&limb_family_of(upmem)->form);
+    uint32_t *total = limb_alloc(upmem, 3);
+    if (status == BFV_OK) {
+        status = total == NULL ? BFV_E_MEMORY : BFV_OK;
+    }
+    if (status == BFV_OK) {
+        memset(total, 0, words * sizeof *total);
+        status = collect(upmem, &limb_family_of(upmem)->left, false, total);
+    }
+    if (status == BFV_OK) {
+        status = limb_add_returned(upmem, acc->words, total, words);
+    }
+    buffer_free(total);
+    acc->damaged = status != BFV_OK;
+    return status;
+}
+
+int limb_accumulate(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a, struct limb_operand b,
+                    uint64_t pairs) {
+    struct limb_task task = {.command = BFV_CMD_LIMB_TENSOR, .pairs = pairs};
+    const int status = begin(upmem, &task, a, b);
+    if (status == BFV_OK) {
+        limb_family_of(upmem)->left = task;
+        upmem_leave(upmem, finish_products, acc);
     }
     return status;
 }

@@ -53,13 +53,32 @@ static void slice(struct upmem *upmem, const struct runs *runs, const uint32_t *
                   uint64_t count, uint32_t *dst, bool back) {
     struct slice_job job = {
         .runs = runs, .src = src, .dst = dst, .stride = stride, .count = count, .back = back};
-    upmem_parallel(upmem->dpus, slice_share, &job);
+    upmem_parallel(upmem, upmem->dpus, slice_share, &job);
 }
 
-/* state += sum of `count` ciphertexts at src, `stride` words apart, all in limb form. */
-int limb_sum(struct upmem *upmem, uint32_t parts, const uint32_t *src, size_t stride, uint64_t count,
-             uint32_t *state) {
-    const struct runs runs = runs_of(upmem, parts);
+/* Fetches the sums of a launch that was left and adds them. */
+static int finish_sum(struct upmem *upmem, void *data, int status) {
+    struct bfv_acc *acc = data;
+    const struct runs runs = runs_of(upmem, acc->parts);
+    const uint64_t term = runs.width * sizeof(uint32_t);
+    uint32_t *sums = upmem_stage(upmem, UPMEM_STAGE_BACK, term), *total = limb_alloc(upmem, acc->parts);
+    if (status == BFV_OK && (sums == NULL || total == NULL)) {
+        status = BFV_E_MEMORY;
+    }
+    if (status == BFV_OK) {
+        status = upmem_pull(upmem, limb_family_of(upmem)->left.offset, sums, term);
+    }
+    if (status == BFV_OK) {
+        slice(upmem, &runs, sums, 0, 1, total, true);
+        status = limb_add_returned(upmem, limb_acc_of(acc)->words, total, runs.words);
+    }
+    buffer_free(total);
+    limb_acc_of(acc)->damaged = status != BFV_OK;
+    return status;
+}
+
+int limb_sum(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src, size_t stride, uint64_t count) {
+    const struct runs runs = runs_of(upmem, acc->parts);
     const uint64_t term = runs.width * sizeof *src;
     const uint64_t batch = limb_batch(upmem, count, term, term);
     struct mram_region *terms = NULL, *out = NULL;
@@ -94,26 +113,17 @@ int limb_sum(struct upmem *upmem, uint32_t parts, const uint32_t *src, size_t st
             args->stride_a = (uint32_t)term;
             args->out = out->offset;
         }
-        status = upmem_launch(upmem); /* waits for the transfer too */
+        status = upmem_launch_begin(upmem); /* waits for the transfer */
         uint32_t *const free_again = stage[0];
         stage[0] = stage[1];
         stage[1] = free_again;
         done = begun;
         now = next;
     }
-    uint32_t *sums = status == BFV_OK ? upmem_stage(upmem, 0, term) : NULL;
-    uint32_t *total = status == BFV_OK ? limb_alloc(upmem, parts) : NULL;
-    if (status == BFV_OK && (sums == NULL || total == NULL)) {
-        status = BFV_E_MEMORY;
-    }
     if (status == BFV_OK) {
-        status = upmem_pull(upmem, out->offset, sums, term);
+        limb_family_of(upmem)->left.offset = out->offset;
+        upmem_leave(upmem, finish_sum, acc);
     }
-    if (status == BFV_OK) {
-        slice(upmem, &runs, sums, 0, 1, total, true);
-        status = limb_add_returned(upmem, state, total, runs.words);
-    }
-    buffer_free(total);
     mram_free(&upmem->mram, terms);
     mram_free(&upmem->mram, out);
     return status;

@@ -25,7 +25,8 @@ struct ntt_acc {
     struct mram_region *region; /* a slice of each DPU */
     bool fresh;                 /* region's contents are still to be written: the value is zero */
     uint32_t *words;            /* [parts][L][N] */
-    bool damaged;               /* some DPUs may have added what others have not; until the next load */
+    bool damaged; /* some DPUs may have added what others have not; until the next load. While a launch that
+                   * was left runs this is what is known so far. */
 };
 
 /* An array's copy on the DPUs, its ciphertexts' slices one after the other. */

@@ -62,7 +62,7 @@ int ntt_send(struct upmem *upmem, const uint32_t *x, size_t step, uint64_t count
             status = BFV_E_MEMORY;
             break;
         }
-        upmem_parallel(upmem->dpus, gather_dpu, &job);
+        upmem_parallel(upmem, upmem->dpus, gather_dpu, &job);
         upmem->backend->stats.host_to_dpu += upmem_clock() - start;
         status = upmem_settle(upmem);
         if (status == BFV_OK) {
@@ -92,7 +92,7 @@ int ntt_receive(struct upmem *upmem, uint32_t offset, uint64_t count, uint32_t p
                                    .step = step,
                                    .count = now,
                                    .parts = parts};
-            upmem_parallel(upmem->dpus, scatter_dpu, &job);
+            upmem_parallel(upmem, upmem->dpus, scatter_dpu, &job);
             if (bfv_check_residues(ring_of(upmem), job.to, now * parts) != BFV_OK) {
                 status = upmem_fail(upmem, BFV_E_BACKEND, NTT_NO_RESIDUE);
             }
@@ -178,10 +178,7 @@ int ntt_make_room(struct upmem *upmem, uint64_t bytes, bool accs, struct mram_re
 }
 
 int ntt_acc_check(struct upmem *upmem, const struct ntt_acc *acc) {
-    return !acc->damaged
-               ? BFV_OK
-               : upmem_fail(upmem, BFV_E_BACKEND,
-                            "an earlier device error left this accumulator undefined; compute again");
+    return !acc->damaged ? BFV_OK : upmem_fail(upmem, BFV_E_BACKEND, UPMEM_DAMAGED);
 }
 
 int ntt_acc_to_dpus(struct upmem *upmem, struct ntt_acc *acc) {

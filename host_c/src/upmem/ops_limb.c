@@ -15,7 +15,7 @@
 
 struct bfv_args limb_args(const struct upmem *upmem, uint32_t command) {
     const struct limb_family *family = limb_family_of(upmem);
-    const struct bfv_args args = {.command = command,
+    const struct bfv_args args = {.command = (uint16_t)command,
                                   .flags = BFV_FLAG_FRESH,
                                   .tables = family->tables->offset,
                                   .log_n = (uint8_t)family->form.ring->log_n,
@@ -92,7 +92,7 @@ static int to_limbs(struct upmem *upmem, const uint32_t *src, uint64_t polys, ui
     if (job.space == NULL) {
         return BFV_E_MEMORY;
     }
-    upmem_parallel(job.workers, convert_share, &job);
+    upmem_parallel(upmem, job.workers, convert_share, &job);
     buffer_free(job.space);
     upmem->backend->stats.convert += upmem_clock() - start;
     return BFV_OK;
@@ -105,7 +105,7 @@ static int from_limbs(struct upmem *upmem, const uint32_t *src, uint64_t polys, 
     struct convert_job job = {
         .form = &limb_family_of(upmem)->form, .src = src, .dst = dst, .polys = polys, .status = status};
     job.workers = (uint32_t)limb_min(polys, WORKERS);
-    upmem_parallel(job.workers, convert_share, &job);
+    upmem_parallel(upmem, job.workers, convert_share, &job);
     upmem->backend->stats.convert += upmem_clock() - start;
     for (uint32_t i = 0; i < job.workers; i++) {
         if (status[i] != BFV_OK) {
@@ -185,67 +185,89 @@ static void limb_close(struct upmem *upmem) {
 
 /* ---- accumulators --------------------------------------------------------------- */
 
+/* BFV_E_BACKEND when an error has left the accumulator without a value. */
+static int acc_check(struct upmem *upmem, const struct limb_acc *acc) {
+    return !acc->damaged ? BFV_OK : upmem_fail(upmem, BFV_E_BACKEND, UPMEM_DAMAGED);
+}
+
+/* The same once nothing is under way that could change its value. */
+static int acc_settled(struct upmem *upmem, const struct limb_acc *acc) {
+    const int status = upmem_launch_end(upmem);
+    return status == BFV_OK ? acc_check(upmem, acc) : status;
+}
+
 static int limb_acc_new(struct upmem *upmem, struct bfv_acc *acc) {
-    acc->data = limb_alloc(upmem, acc->parts);
-    if (acc->data == NULL) {
+    struct limb_acc *data = calloc(1, sizeof *data);
+    uint32_t *words = limb_alloc(upmem, acc->parts);
+    if (data == NULL || words == NULL) {
+        free(data);
+        buffer_free(words);
         return BFV_E_MEMORY;
     }
-    memset(acc->data, 0, acc->parts * limb_poly_words(&limb_family_of(upmem)->form) * sizeof(uint32_t));
+    memset(words, 0, acc->parts * limb_poly_words(&limb_family_of(upmem)->form) * sizeof *words);
+    data->words = words;
+    acc->data = data;
     return BFV_OK;
 }
 
 static void limb_acc_drop(struct upmem *upmem, struct bfv_acc *acc) {
-    (void)upmem;
-    buffer_free(acc->data);
+    upmem_forget(upmem, acc);
+    buffer_free(limb_acc_of(acc)->words);
+    free(acc->data);
     acc->data = NULL;
 }
 
 static int limb_acc_add_terms(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a,
                               uint64_t first, uint64_t stride, uint64_t count) {
-    int status = BFV_OK;
+    int status = acc_check(upmem, limb_acc_of(acc));
     const size_t words = a->parts * limb_poly_words(&limb_family_of(upmem)->form);
-    const uint32_t *limbs = array_limbs(upmem, a, &status);
+    const uint32_t *limbs = status == BFV_OK ? array_limbs(upmem, a, &status) : NULL;
     if (limbs == NULL) {
         return status;
     }
-    return limb_sum(upmem, a->parts, limbs + (size_t)first * words, (size_t)stride * words, count, acc->data);
+    return limb_sum(upmem, acc, limbs + (size_t)first * words, (size_t)stride * words, count);
 }
 
 static int limb_acc_mul(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a, uint64_t first_a,
                         const struct bfv_array *b, uint64_t first_b, uint64_t stride, uint64_t count) {
-    int status = BFV_OK;
+    int status = acc_check(upmem, limb_acc_of(acc));
     const size_t words = 2 * limb_poly_words(&limb_family_of(upmem)->form);
-    const uint32_t *left = array_limbs(upmem, a, &status);
+    const uint32_t *left = status == BFV_OK ? array_limbs(upmem, a, &status) : NULL;
     const uint32_t *right = left == NULL ? NULL : array_limbs(upmem, b, &status);
     if (right == NULL) {
         return status;
     }
     const struct limb_operand x = {left + (size_t)first_a * words, (size_t)stride * words};
     const struct limb_operand y = {right + (size_t)first_b * words, (size_t)stride * words};
-    uint32_t *total = limb_alloc(upmem, 3);
-    if (total == NULL) {
-        return BFV_E_MEMORY;
-    }
-    memset(total, 0, 3 * words / 2 * sizeof *total);
-    status = limb_multiply(upmem, BFV_CMD_LIMB_TENSOR, x, y, count, false, total);
-    if (status == BFV_OK) {
-        status = limb_add_returned(upmem, acc->data, total, 3 * words / 2);
-    }
-    buffer_free(total);
-    return status;
+    return limb_accumulate(upmem, acc, x, y, count);
 }
 
 static int limb_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_acc *other) {
-    return limb_add_returned(upmem, acc->data, other->data,
-                             acc->parts * limb_poly_words(&limb_family_of(upmem)->form));
+    int status = acc_settled(upmem, limb_acc_of(other));
+    if (status == BFV_OK) {
+        status = acc_check(upmem, limb_acc_of(acc));
+    }
+    return status != BFV_OK ? status
+                            : limb_add_returned(upmem, limb_acc_of(acc)->words, limb_acc_of(other)->words,
+                                                acc->parts * limb_poly_words(&limb_family_of(upmem)->form));
 }
 
 static int limb_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst) {
-    return from_limbs(upmem, acc->data, acc->parts, dst);
+    const int status = acc_settled(upmem, limb_acc_of(acc));
+    return status == BFV_OK ? from_limbs(upmem, limb_acc_of(acc)->words, acc->parts, dst) : status;
 }
 
 static int limb_acc_load(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src) {
-    return to_limbs(upmem, src, acc->parts, acc->data);
+    uint32_t *words = limb_alloc(upmem, acc->parts);
+    const int status = words == NULL ? BFV_E_MEMORY : to_limbs(upmem, src, acc->parts, words);
+    if (status != BFV_OK) {
+        buffer_free(words);
+        return status;
+    }
+    upmem_forget(upmem, acc);
+    buffer_free(limb_acc_of(acc)->words);
+    *limb_acc_of(acc) = (struct limb_acc){.words = words};
+    return BFV_OK;
 }
 
 /* ---- arithmetic on arrays -------------------------------------------------------- */
@@ -268,19 +290,17 @@ static int limb_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts
     } else if (status == BFV_OK) {
         const uint32_t polys = op == FAMILY_TENSOR ? 2 : 1;
         const uint64_t pairs = op == FAMILY_TENSOR ? count : count * parts;
-        memset(z, 0, count * parts_out * poly * sizeof *z);
         if (op == FAMILY_TENSOR || (sa == 1 && sb == 1)) {
             const struct limb_operand left = {x, sa * polys * poly}, right = {y, sb * polys * poly};
             status = limb_multiply(upmem, op == FAMILY_TENSOR ? BFV_CMD_LIMB_TENSOR : BFV_CMD_LIMB_PRODUCT,
-                                   left, right, pairs, true, z);
+                                   left, right, pairs, z);
         }
         /* one operand for all: part by part of each ciphertext */
         for (uint64_t k = 0; status == BFV_OK && op == FAMILY_SCALE && (sa == 0 || sb == 0) && k < count;
              k++) {
             const struct limb_operand left = {x + k * sa * parts * poly, poly};
             const struct limb_operand right = {y + k * sb * parts * poly, poly};
-            status =
-                limb_multiply(upmem, BFV_CMD_LIMB_PRODUCT, left, right, parts, true, z + k * parts * poly);
+            status = limb_multiply(upmem, BFV_CMD_LIMB_PRODUCT, left, right, parts, z + k * parts * poly);
         }
     }
     if (status == BFV_OK) {

@@ -58,15 +58,20 @@ struct terms {
     uint64_t first;
 };
 
-/* One launch onto an accumulator that is on the DPUs; a and b in MRAM. On an error it is damaged. */
+/* One launch onto an accumulator that is on the DPUs; a and b in MRAM. Once it is tried the accumulator
+ * is damaged, until all its launches have ended well. */
 static int begin_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, uint64_t a, uint64_t b,
                        uint64_t stride, uint64_t count) {
     const uint32_t lines = 1 + 6 + 8; /* of ntt_reduce.c */
+    int status = upmem_launch_end(upmem);
+    if (status != BFV_OK) {
+        return status; /* an earlier launch's: this accumulator has not changed, unless that was its own */
+    }
     const struct bfv_args args = {
-        .command = command,
+        .command = (uint16_t)command,
         .flags = acc->fresh ? BFV_FLAG_FRESH : 0,
         .count = (uint32_t)count,
-        .parts = acc->parts,
+        .parts = (uint8_t)acc->parts,
         .a = (uint32_t)a,
         .b = (uint32_t)b,
         .out = acc->region->offset,
@@ -74,19 +79,24 @@ static int begin_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t comman
         .stride_b = count > 1 ? (uint32_t)stride : 0,
         .block = (uint8_t)block_of(upmem, lines, 1, true),
     };
-    const int status = begin_slices(upmem, &args);
+    status = begin_slices(upmem, &args);
     acc->fresh = false;
-    acc->damaged = true; /* until the launch has ended well */
+    acc->damaged = true;
     return status;
 }
 
-/* Waits for a launch on an accumulator. */
-static int end_terms(struct upmem *upmem, struct ntt_acc *acc, int status) {
-    const int ended = upmem_launch_end(upmem);
+static int finish_terms(struct upmem *upmem, void *acc, int status) {
+    (void)upmem;
+    ((struct ntt_acc *)acc)->damaged = status != BFV_OK;
+    return status;
+}
+
+/* Leaves the last launch on an accumulator under way. status: of all before it. */
+static int leave_terms(struct upmem *upmem, struct ntt_acc *acc, int status) {
     if (status == BFV_OK) {
-        status = ended;
+        acc->damaged = false; /* as far as anybody can tell before it ends */
+        upmem_leave(upmem, finish_terms, acc);
     }
-    acc->damaged = acc->damaged && status != BFV_OK;
     return status;
 }
 
@@ -121,9 +131,8 @@ static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t 
             status = begin_terms(upmem, acc, command, region->offset, second, each, now);
         }
     }
-    status = end_terms(upmem, acc, status); /* once begun, any failure leaves the accumulator damaged */
     mram_free(&upmem->mram, region);
-    return status;
+    return leave_terms(upmem, acc, status);
 }
 
 static int accumulate(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, struct terms a,
@@ -149,7 +158,7 @@ static int accumulate(struct upmem *upmem, struct ntt_acc *acc, uint32_t command
     const uint64_t each = slice_bytes(upmem, a.array->parts);
     status = begin_terms(upmem, acc, command, on_a->region->offset + a.first * each,
                          on_b == NULL ? 0 : on_b->region->offset + b.first * each, stride * each, count);
-    return end_terms(upmem, acc, status);
+    return leave_terms(upmem, acc, status);
 }
 
 /* ---- the family's functions --------------------------------------------------------------- */
@@ -205,6 +214,7 @@ static int ntt_acc_new(struct upmem *upmem, struct bfv_acc *acc) {
 static void ntt_acc_drop(struct upmem *upmem, struct bfv_acc *acc) {
     struct ntt_acc *data = acc->data;
     struct ntt_acc **link = &family_of(upmem)->accs;
+    upmem_forget(upmem, data);
     while (*link != data) {
         link = &(*link)->next;
     }
@@ -241,7 +251,7 @@ static int ntt_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct 
     if (status != BFV_OK || from->fresh) {
         return status;
     }
-    return end_terms(upmem, to, begin_terms(upmem, to, BFV_CMD_NTT_SUM, from->region->offset, 0, 0, 1));
+    return leave_terms(upmem, to, begin_terms(upmem, to, BFV_CMD_NTT_SUM, from->region->offset, 0, 0, 1));
 }
 
 static int ntt_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst) {
@@ -270,6 +280,7 @@ static int ntt_acc_load(struct upmem *upmem, struct bfv_acc *acc, const uint32_t
         return BFV_E_MEMORY;
     }
     memcpy(words, src, bytes);
+    upmem_forget(upmem, data);
     buffer_free(data->words);
     data->words = words; /* the next use takes it to the DPUs */
     data->damaged = false;
@@ -281,7 +292,7 @@ static int ntt_acc_load(struct upmem *upmem, struct bfv_acc *acc, const uint32_t
 /* Batches of both operands and of results; an operand with step 0 is sent once. */
 static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts, const uint32_t *a,
                          uint32_t sa, const uint32_t *b, uint32_t sb, uint64_t count, uint32_t *out) {
-    static const uint32_t commands[] = {BFV_CMD_NTT_ADD, BFV_CMD_NTT_SUB, BFV_CMD_NTT_MUL,
+    static const uint16_t commands[] = {BFV_CMD_NTT_ADD, BFV_CMD_NTT_SUB, BFV_CMD_NTT_MUL,
                                         BFV_CMD_NTT_TENSOR};
     const uint32_t parts_out = op == FAMILY_TENSOR ? 3 : parts;
     const uint64_t in = slice_bytes(upmem, parts), result = slice_bytes(upmem, parts_out);
@@ -321,7 +332,7 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
         const struct bfv_args args = {
             .command = commands[op],
             .count = (uint32_t)now,
-            .parts = parts,
+            .parts = (uint8_t)parts,
             .a = (uint32_t)at_a,
             .b = (uint32_t)at_b,
             .out = (uint32_t)at_out,

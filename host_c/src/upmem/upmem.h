@@ -112,6 +112,16 @@ struct family_ops {
 
 extern const struct family_ops family_ntt, family_limb;
 
+/* Host memory of transfers: two for what goes to the DPUs, one for what a finish (below) fetches. */
+enum { UPMEM_STAGE_BACK = 2, UPMEM_STAGES = 3 };
+
+/* A call on an accumulator that returned while its last launch runs: what remains to be done once that
+ * has ended, by whatever call ends it. */
+struct upmem_left {
+    int (*finish)(struct upmem *upmem, void *acc, int status); /* of the launch; returns the call's */
+    void *acc; /* as the family says; NULL: nothing is left, or nobody wants it any more */
+};
+
 struct upmem {
     struct bfv_backend *backend;
     const struct family_ops *ops;
@@ -120,13 +130,16 @@ struct upmem {
     uint32_t dpus;     /* of the set */
     uint32_t tasklets; /* that work */
     uint32_t serial;   /* of the last launch */
-    bool running;      /* a launch is under way */
+    uint32_t command;  /* its command */
+    bool running;      /* it is under way, as far as anybody asked */
     uint64_t launched; /* when it began */
+    uint64_t ended;    /* when it was seen to have ended, 0 until then */
+    struct upmem_left left;
     struct mram mram;
-    struct bfv_args *args;      /* [dpus], for upmem_launch */
-    struct bfv_report *reports; /* [dpus] */
-    uint32_t *stage[2];         /* host memory of transfers, grown as needed */
-    size_t stage_bytes[2];
+    struct bfv_args *args;         /* [dpus], for upmem_launch */
+    struct bfv_report *reports;    /* [dpus] */
+    uint32_t *stage[UPMEM_STAGES]; /* host memory of transfers, grown as needed */
+    size_t stage_bytes[UPMEM_STAGES];
 };
 
 static inline struct upmem *upmem_of(const struct bfv_backend *backend) {
@@ -142,7 +155,7 @@ static inline const uint32_t *upmem_words(const struct bfv_array *array) {
 int upmem_device_open(struct upmem *upmem, const bfv_options *options, const char *program);
 void upmem_device_close(struct upmem *upmem);
 
-/* Host memory for dpus * bytes; contents undefined. NULL when there is none. which: 0 or 1. */
+/* Host memory for dpus * bytes; contents undefined. NULL when there is none. which: < UPMEM_STAGES. */
 uint32_t *upmem_stage(struct upmem *upmem, uint32_t which, uint64_t bytes);
 
 /* To and from MRAM at `offset` from the heap; DPU d's bytes are at src + d * bytes. bytes: a
@@ -159,15 +172,27 @@ int upmem_broadcast(struct upmem *upmem, uint32_t offset, const void *src, uint6
 int upmem_launch(struct upmem *upmem);
 
 /* The same in two halves, between which the host may work on its own memory. Every transfer, settle
- * and launch ends a launch under way first, and returns its error. */
+ * and launch ends a launch under way first, and returns its error. So MRAM that a launch under way uses
+ * may be given out again: nothing is written to it before. */
 int upmem_launch_begin(struct upmem *upmem);
 int upmem_launch_end(struct upmem *upmem);
 
+/* Leaves the launch under way to whatever call ends it, which then calls finish(upmem, acc, status) and
+ * returns its status. finish may transfer; of the stages it uses UPMEM_STAGE_BACK alone, as that other call
+ * may have gathered its operands in the others. */
+void upmem_leave(struct upmem *upmem, int (*finish)(struct upmem *upmem, void *acc, int status), void *acc);
+/* acc is dropped or gets another value: nothing is to be finished for it. An error of the launch is still
+ * reported. */
+void upmem_forget(struct upmem *upmem, const void *acc);
+
 /* Calls run(job, k) for every k < count, on all cores; calls for different k touch different data. */
-void upmem_parallel(uint32_t count, void (*run)(void *job, uint32_t k), void *job);
+void upmem_parallel(struct upmem *upmem, uint32_t count, void (*run)(void *job, uint32_t k), void *job);
 
 /* Monotone clock, ns. Host conversions add to backend->stats.convert themselves. */
 uint64_t upmem_clock(void);
+
+/* What is said of an accumulator that an error has left without a value. */
+#define UPMEM_DAMAGED "an earlier device error left this accumulator undefined; compute again"
 
 /* Writes backend->detail (printf style) and returns `status`. */
 int upmem_fail(struct upmem *upmem, int status, const char *format, ...)
