@@ -8,18 +8,21 @@
 /* Products that the DPUs have been set to, and where they leave the results. */
 struct limb_task {
     uint32_t command;
+    bool integer; /* over the integers, of operands shifted by `half`: limb_scaled.c */
     uint64_t pairs;
     uint32_t offset; /* in MRAM */
 };
 
 struct limb_family {
     struct limb_form form;
-    struct mram_region *tables; /* struct limb_modulus */
-    struct limb_task left;      /* of the launch that an accumulator left under way */
+    _Alignas(8) uint32_t half[LIMB_MAX]; /* (q - 1)/2 */
+    struct mram_region *tables;          /* struct limb_modulus */
+    struct limb_task left;               /* of the launch that an accumulator left under way */
+    uint32_t *shifts;                    /* scaled products only: what limb_scaled.c takes off its results */
 };
 
 struct limb_acc {
-    uint32_t *words; /* [parts][N][limbs], canonical */
+    uint32_t *words; /* [parts][N][limbs], canonical; scaled: the state, [3][L + K][N] */
     bool damaged;    /* terms that it was said to hold were lost; until the next load */
 };
 
@@ -66,6 +69,19 @@ struct limb_operand {
     size_t stride;
 };
 
+/* Words of a coefficient of a task's results. */
+static inline uint32_t limb_result_words(const struct upmem *upmem, const struct limb_task *task) {
+    const uint32_t limbs = limb_family_of(upmem)->form.limbs;
+    return task->integer ? LIMB_ACC(limbs) : limbs;
+}
+
+/* Sets the DPUs to a task, whose offset it chooses; the last launch is under way when it returns BFV_OK. */
+int limb_begin(struct upmem *upmem, struct limb_task *task, struct limb_operand a, struct limb_operand b);
+
+/* Fetches a task's results, once its launch has ended, and adds them to out [polys][N][words]; single: one
+ * after the other, one pair a group. On an error out is undefined. */
+int limb_collect(struct upmem *upmem, const struct limb_task *task, bool single, uint32_t *out);
+
 /* out[k] = a[k] (x) b[k]; out is undefined on an error.
  * BFV_CMD_LIMB_PRODUCT: polynomials; _TENSOR: ciphertexts of two parts, to three. */
 int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, struct limb_operand b,
@@ -74,5 +90,14 @@ int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, 
 /* acc += sum of the tensors of a[k] and b[k]; the last launch is left. */
 int limb_accumulate(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a, struct limb_operand b,
                     uint64_t pairs);
+
+/* ---- limb_scaled.c ------------------------------------------------------------------- */
+
+/* The same for a scaled accumulator: tensors of the centred integers. */
+int limb_accumulate_scaled(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a,
+                           struct limb_operand b, uint64_t pairs);
+
+/* x += y over `count` integers as the DPUs give them. BFV_E_BACKEND where y holds one that is too large. */
+int limb_add_integers(struct upmem *upmem, uint32_t *x, const uint32_t *y, uint64_t count);
 
 #endif

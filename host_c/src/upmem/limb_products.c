@@ -44,7 +44,21 @@ struct product_job {
     uint64_t pairs, done, batch;
     size_t words; /* of an operand */
     uint32_t *stage;
+    const struct limb_family *family;
+    bool shifted; /* by `half` */
 };
+
+/* An operand on its way to a DPU. */
+static void copy_operand(const struct product_job *job, const uint32_t *from, uint32_t *to) {
+    const struct limb_form *form = &job->family->form;
+    if (!job->shifted) {
+        memcpy(to, from, job->words * sizeof *to);
+        return;
+    }
+    for (size_t i = 0; i < job->words; i += form->limbs) {
+        limb_add_mod(to + i, from + i, job->family->half, form->modulus.q, form->limbs);
+    }
+}
 
 /* The operands of one DPU, [batch][words]; what a group lacks is left as it is. */
 static void operand_share(void *argument, uint32_t dpu) {
@@ -57,8 +71,7 @@ static void operand_share(void *argument, uint32_t dpu) {
     const uint64_t count = grid_pairs(job->grid, job->pairs, group, job->done, job->batch, &first);
     uint32_t *to = job->stage + (size_t)dpu * job->batch * job->words;
     for (uint64_t k = 0; k < count; k++) {
-        memcpy(to + k * job->words, job->operand.words + (first + k) * job->operand.stride,
-               job->words * sizeof *to);
+        copy_operand(job, job->operand.words + (first + k) * job->operand.stride, to + k * job->words);
     }
 }
 
@@ -85,8 +98,8 @@ static uint32_t polys_out(uint32_t command) {
 }
 
 /* Bytes from one part of a DPU's results to the next. */
-static uint64_t part_bytes(const struct upmem *upmem, const struct grid *grid) {
-    return (uint64_t)grid->range * limb_family_of(upmem)->form.limbs * sizeof(uint32_t);
+static uint64_t part_bytes(const struct upmem *upmem, const struct limb_task *task, const struct grid *grid) {
+    return (uint64_t)grid->range * limb_result_words(upmem, task) * sizeof(uint32_t);
 }
 
 /* The arguments of all DPUs for pairs `done` and following of each group. bytes: of an operand. */
@@ -104,21 +117,20 @@ static void set_args(struct upmem *upmem, const struct limb_task *task, const st
             args->first = first;
             args->positions = rest < grid->range ? rest : grid->range;
         }
-        args->flags = done == 0 ? BFV_FLAG_FRESH : 0;
+        args->flags = (uint8_t)((done == 0 ? BFV_FLAG_FRESH : 0) | (task->integer ? BFV_FLAG_INTEGER : 0));
         args->out = task->offset;
         args->stride_a = bytes;
         args->stride_b = bytes;
-        args->stride_part = (uint32_t)part_bytes(upmem, grid);
+        args->stride_part = (uint32_t)part_bytes(upmem, task, grid);
     }
 }
 
-/* Sets the DPUs to a task, its offset among it; the last launch is under way when it returns BFV_OK. */
-static int begin(struct upmem *upmem, struct limb_task *task, struct limb_operand a, struct limb_operand b) {
+int limb_begin(struct upmem *upmem, struct limb_task *task, struct limb_operand a, struct limb_operand b) {
     const struct limb_form *form = &limb_family_of(upmem)->form;
     const struct grid grid = grid_of(upmem, task->pairs);
     const size_t words = polys_in(task->command) * limb_poly_words(form);
     const bool square = a.words == b.words && a.stride == b.stride;
-    const uint64_t result = polys_out(task->command) * part_bytes(upmem, &grid);
+    const uint64_t result = polys_out(task->command) * part_bytes(upmem, task, &grid);
     const uint64_t bytes = words * sizeof(uint32_t); /* of an operand */
     const uint64_t held = limb_batch(upmem, grid.each, square ? bytes : 2 * bytes, result);
     const uint64_t batch = limb_min(held, BFV_LIMB_PAIRS);
@@ -133,8 +145,14 @@ static int begin(struct upmem *upmem, struct limb_task *task, struct limb_operan
         status = mram_alloc(&upmem->mram, batch * bytes, &right);
     }
     for (uint64_t done = 0; status == BFV_OK && done < grid.each; done += batch) {
-        struct product_job job = {
-            .grid = &grid, .operand = a, .pairs = task->pairs, .done = done, .batch = batch, .words = words};
+        struct product_job job = {.grid = &grid,
+                                  .operand = a,
+                                  .pairs = task->pairs,
+                                  .done = done,
+                                  .batch = batch,
+                                  .words = words,
+                                  .family = limb_family_of(upmem),
+                                  .shifted = task->integer};
         status = send_operands(upmem, &job, left->offset);
         if (status == BFV_OK && !square) {
             job.operand = b;
@@ -155,35 +173,33 @@ static int begin(struct upmem *upmem, struct limb_task *task, struct limb_operan
     return status;
 }
 
-/* Adds what group `group` returned, at stage, to out [polys][N][limbs]. */
-static int merge_group(struct upmem *upmem, const struct grid *grid, uint32_t group, uint32_t polys,
-                       const uint32_t *stage, uint32_t *out) {
-    const struct limb_form *form = &limb_family_of(upmem)->form;
-    const uint32_t n = form->ring->n;
-    const size_t range = (size_t)grid->range * form->limbs;
+/* Adds what group `group` returned, at stage, to out [polys][N][words]. */
+static int merge_group(struct upmem *upmem, const struct limb_task *task, const struct grid *grid,
+                       uint32_t group, const uint32_t *stage, uint32_t *out) {
+    const uint32_t n = limb_family_of(upmem)->form.ring->n, polys = polys_out(task->command);
+    const size_t words = limb_result_words(upmem, task), range = grid->range * words;
     int status = BFV_OK;
     for (uint32_t s = 0; s < grid->slices; s++) {
         const uint32_t *from = stage + (group * grid->slices + s) * polys * range;
         const uint32_t first = s * grid->range, length = n - first < grid->range ? n - first : grid->range;
         for (uint32_t p = 0; p < polys && status == BFV_OK; p++) {
-            status = limb_add_returned(upmem, out + ((size_t)p * n + first) * form->limbs, from + p * range,
-                                       (uint64_t)length * form->limbs);
+            uint32_t *to = out + ((size_t)p * n + first) * words;
+            status = task->integer ? limb_add_integers(upmem, to, from + p * range, length)
+                                   : limb_add_returned(upmem, to, from + p * range, length * words);
         }
     }
     return status;
 }
 
-/* Fetches a task's results, once its launch has ended, and adds them to out [polys][N][limbs]; single: one
- * after the other, one pair a group. On an error out is undefined. */
-static int collect(struct upmem *upmem, const struct limb_task *task, bool single, uint32_t *out) {
+int limb_collect(struct upmem *upmem, const struct limb_task *task, bool single, uint32_t *out) {
     const struct grid grid = grid_of(upmem, task->pairs);
-    const uint32_t polys = polys_out(task->command);
-    const uint64_t result = polys * part_bytes(upmem, &grid);
-    const size_t step = single ? polys * limb_poly_words(&limb_family_of(upmem)->form) : 0;
+    const uint32_t polys = polys_out(task->command), n = limb_family_of(upmem)->form.ring->n;
+    const uint64_t result = polys * part_bytes(upmem, task, &grid);
+    const size_t step = single ? (size_t)polys * n * limb_result_words(upmem, task) : 0;
     uint32_t *stage = upmem_stage(upmem, UPMEM_STAGE_BACK, result);
     int status = stage == NULL ? BFV_E_MEMORY : upmem_pull(upmem, task->offset, stage, result);
     for (uint32_t g = 0; status == BFV_OK && g < grid.groups; g++) {
-        status = merge_group(upmem, &grid, g, polys, stage, out + g * step);
+        status = merge_group(upmem, task, &grid, g, stage, out + g * step);
     }
     return status;
 }
@@ -198,12 +214,12 @@ int limb_multiply(struct upmem *upmem, uint32_t command, struct limb_operand a, 
         const struct limb_operand x = {a.words + begun * a.stride, a.stride};
         const struct limb_operand y = {b.words + begun * b.stride, b.stride};
         struct limb_task task = {.command = command, .pairs = limb_min(most, pairs - begun)};
-        status = begin(upmem, &task, x, y);
+        status = limb_begin(upmem, &task, x, y);
         if (status == BFV_OK) {
             status = upmem_launch_end(upmem);
         }
         if (status == BFV_OK) {
-            status = collect(upmem, &task, true, out + begun * result);
+            status = limb_collect(upmem, &task, true, out + begun * result);
         }
     }
     return status;
@@ -219,7 +235,7 @@ static int finish_products(struct upmem *upmem, void *data, int status) {
     }
     if (status == BFV_OK) {
         memset(total, 0, words * sizeof *total);
-        status = collect(upmem, &limb_family_of(upmem)->left, false, total);
+        status = limb_collect(upmem, &limb_family_of(upmem)->left, false, total);
     }
     if (status == BFV_OK) {
         status = limb_add_returned(upmem, acc->words, total, words);
@@ -232,7 +248,7 @@ static int finish_products(struct upmem *upmem, void *data, int status) {
 int limb_accumulate(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a, struct limb_operand b,
                     uint64_t pairs) {
     struct limb_task task = {.command = BFV_CMD_LIMB_TENSOR, .pairs = pairs};
-    const int status = begin(upmem, &task, a, b);
+    const int status = limb_begin(upmem, &task, a, b);
     if (status == BFV_OK) {
         limb_family_of(upmem)->left = task;
         upmem_leave(upmem, finish_products, acc);

@@ -160,6 +160,10 @@ static int limb_open(struct upmem *upmem) {
         return BFV_E_MEMORY;
     }
     int status = limb_form_open(upmem->backend->ring, &family->form);
+    for (uint32_t i = 0; i < LIMB_MAX; i++) {
+        const uint32_t above = i + 1 < LIMB_MAX ? family->form.modulus.q[i + 1] : 0;
+        family->half[i] = family->form.modulus.q[i] >> 1 | above << 31;
+    }
     if (status == BFV_OK) {
         status = mram_alloc(&upmem->mram, sizeof family->form.modulus, &family->tables);
     }
@@ -179,6 +183,7 @@ static int limb_open(struct upmem *upmem) {
 static void limb_close(struct upmem *upmem) {
     struct limb_family *family = limb_family_of(upmem);
     mram_free(&upmem->mram, family->tables);
+    buffer_free(family->shifts);
     free(family);
     upmem->family = NULL;
 }
@@ -196,15 +201,22 @@ static int acc_settled(struct upmem *upmem, const struct limb_acc *acc) {
     return status == BFV_OK ? acc_check(upmem, acc) : status;
 }
 
+/* Words of an accumulator's value. */
+static size_t acc_words(const struct upmem *upmem, const struct bfv_acc *acc) {
+    return acc->kind == BFV_ACC_SCALED ? backend_acc_words(upmem->backend, acc)
+                                       : acc->parts * limb_poly_words(&limb_family_of(upmem)->form);
+}
+
 static int limb_acc_new(struct upmem *upmem, struct bfv_acc *acc) {
+    const size_t bytes = acc_words(upmem, acc) * sizeof(uint32_t);
     struct limb_acc *data = calloc(1, sizeof *data);
-    uint32_t *words = limb_alloc(upmem, acc->parts);
+    uint32_t *words = buffer_alloc(bytes);
     if (data == NULL || words == NULL) {
         free(data);
         buffer_free(words);
         return BFV_E_MEMORY;
     }
-    memset(words, 0, acc->parts * limb_poly_words(&limb_family_of(upmem)->form) * sizeof *words);
+    memset(words, 0, bytes);
     data->words = words;
     acc->data = data;
     return BFV_OK;
@@ -239,27 +251,45 @@ static int limb_acc_mul(struct upmem *upmem, struct bfv_acc *acc, const struct b
     }
     const struct limb_operand x = {left + (size_t)first_a * words, (size_t)stride * words};
     const struct limb_operand y = {right + (size_t)first_b * words, (size_t)stride * words};
-    return limb_accumulate(upmem, acc, x, y, count);
+    return acc->kind == BFV_ACC_SCALED ? limb_accumulate_scaled(upmem, acc, x, y, count)
+                                       : limb_accumulate(upmem, acc, x, y, count);
 }
 
 static int limb_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_acc *other) {
+    uint32_t *const words = limb_acc_of(acc)->words;
     int status = acc_settled(upmem, limb_acc_of(other));
     if (status == BFV_OK) {
         status = acc_check(upmem, limb_acc_of(acc));
     }
-    return status != BFV_OK ? status
-                            : limb_add_returned(upmem, limb_acc_of(acc)->words, limb_acc_of(other)->words,
-                                                acc->parts * limb_poly_words(&limb_family_of(upmem)->form));
+    if (status != BFV_OK) {
+        return status;
+    }
+    return acc->kind == BFV_ACC_SCALED
+               ? bfv_poly_add(upmem->backend->lifter->full, words, limb_acc_of(other)->words, 3, words)
+               : limb_add_returned(upmem, words, limb_acc_of(other)->words, acc_words(upmem, acc));
 }
 
 static int limb_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst) {
+    const uint32_t *const words = limb_acc_of(acc)->words;
     const int status = acc_settled(upmem, limb_acc_of(acc));
-    return status == BFV_OK ? from_limbs(upmem, limb_acc_of(acc)->words, acc->parts, dst) : status;
+    if (status == BFV_OK && acc->kind != BFV_ACC_SCALED) {
+        return from_limbs(upmem, words, acc->parts, dst);
+    }
+    if (status == BFV_OK) {
+        memcpy(dst, words, acc_words(upmem, acc) * sizeof *dst);
+    }
+    return status;
 }
 
 static int limb_acc_load(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src) {
-    uint32_t *words = limb_alloc(upmem, acc->parts);
-    const int status = words == NULL ? BFV_E_MEMORY : to_limbs(upmem, src, acc->parts, words);
+    const size_t bytes = acc_words(upmem, acc) * sizeof *src;
+    uint32_t *words = buffer_alloc(bytes);
+    int status = words == NULL ? BFV_E_MEMORY : BFV_OK;
+    if (status == BFV_OK && acc->kind == BFV_ACC_SCALED) {
+        memcpy(words, src, bytes);
+    } else if (status == BFV_OK) {
+        status = to_limbs(upmem, src, acc->parts, words);
+    }
     if (status != BFV_OK) {
         buffer_free(words);
         return status;

@@ -13,8 +13,9 @@ enum { BATCH_TERMS = 4096 };
 
 /* Units that a tasklet takes at a time: what ends first, then what moves longer runs. In: lines of a
  * unit in WRAM, how many times a DPU goes over its slice, whether tasklets may share a block. */
-static uint32_t block_of(const struct upmem *upmem, uint32_t lines, uint64_t passes, bool teams) {
-    const uint64_t units = family_of(upmem)->slices.units, tasklets = upmem->tasklets;
+static uint32_t block_of(const struct upmem *upmem, const struct ntt_base *base, uint32_t lines,
+                         uint64_t passes, bool teams) {
+    const uint64_t units = base->slices.units, tasklets = upmem->tasklets;
     uint32_t best = 1;
     uint64_t best_cost = UINT64_MAX;
     for (uint32_t block = 1; block <= BFV_BLOCK_UNITS; block++) {
@@ -33,30 +34,29 @@ static uint32_t block_of(const struct upmem *upmem, uint32_t lines, uint64_t pas
 }
 
 /* Begins a command on slices: `common` with each DPU's run of units. */
-static int begin_slices(struct upmem *upmem, const struct bfv_args *common) {
+static int begin_slices(struct upmem *upmem, const struct ntt_base *base, const struct bfv_args *common) {
     const struct ntt_family *family = family_of(upmem);
     for (uint32_t d = 0; d < upmem->dpus; d++) {
         struct bfv_args *args = &upmem->args[d];
         *args = *common;
-        args->first = slices_first(&family->slices, d);
-        args->positions = slices_count(&family->slices, d);
+        args->first = slices_first(&base->slices, d);
+        args->positions = slices_count(&base->slices, d);
         args->tables = family->tables->offset;
-        args->log_n = (uint8_t)ring_of(upmem)->log_n;
-        args->primes = (uint8_t)ring_of(upmem)->count;
+        args->log_n = (uint8_t)base->ring->log_n;
+        args->primes = (uint8_t)base->ring->count;
     }
     return upmem_launch_begin(upmem);
 }
 
-static int launch_slices(struct upmem *upmem, const struct bfv_args *common) {
-    const int status = begin_slices(upmem, common);
-    return status == BFV_OK ? upmem_launch_end(upmem) : status;
-}
-
-/* Terms of one operand: where they begin and how far apart they are. */
+/* Terms of one operand: ciphertexts on the host, `words` words each, `first` of them being before the first
+ * term. words 0: there is no such operand. */
 struct terms {
-    const struct bfv_array *array;
+    const uint32_t *from;
+    size_t words;
     uint64_t first;
 };
+
+static const struct terms no_terms = {NULL, 0, 0};
 
 /* One launch onto an accumulator that is on the DPUs; a and b in MRAM. Once it is tried the accumulator
  * is damaged, until all its launches have ended well. */
@@ -77,9 +77,9 @@ static int begin_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t comman
         .out = acc->region->offset,
         .stride_a = count > 1 ? (uint32_t)stride : 0,
         .stride_b = count > 1 ? (uint32_t)stride : 0,
-        .block = (uint8_t)block_of(upmem, lines, 1, true),
+        .block = (uint8_t)block_of(upmem, acc->base, lines, 1, true),
     };
-    status = begin_slices(upmem, &args);
+    status = begin_slices(upmem, acc->base, &args);
     acc->fresh = false;
     acc->damaged = true;
     return status;
@@ -100,13 +100,11 @@ static int leave_terms(struct upmem *upmem, struct ntt_acc *acc, int status) {
     return status;
 }
 
-/* acc += the terms, in rounds: as many as fit are sent, one launch adds them, and so on. b.array is
- * NULL for sums and squares. */
-static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, struct terms a,
-                             struct terms b, uint64_t stride, uint64_t count) {
-    const uint32_t parts = a.array->parts, operands = b.array == NULL ? 1 : 2;
-    const uint64_t each = slice_bytes(upmem, parts);
-    const size_t words = parts * ring_poly_words(ring_of(upmem));
+/* acc += the terms of `parts` parts, in rounds: as many as fit are sent, one launch adds them, and so on. */
+static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, uint32_t parts,
+                             struct terms a, struct terms b, uint64_t stride, uint64_t count) {
+    const uint32_t operands = b.words == 0 ? 1 : 2;
+    const uint64_t each = slice_bytes(acc->base, parts);
     uint64_t batch = count < BATCH_TERMS ? count : BATCH_TERMS;
     while (batch > 1 && batch * each * operands > upmem->mram.size) {
         batch = (batch + 1) / 2;
@@ -119,12 +117,12 @@ static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t 
     }
     for (uint64_t at = 0; at < count && status == BFV_OK; at += batch) {
         const uint64_t now = count - at < batch ? count - at : batch;
-        const uint64_t second = region->offset + batch * each;
-        status = ntt_send(upmem, upmem_words(a.array) + (a.first + at * stride) * words,
-                          now > 1 ? stride * words : 0, now, parts, region->offset);
-        if (status == BFV_OK && b.array != NULL) {
-            status = ntt_send(upmem, upmem_words(b.array) + (b.first + at * stride) * words,
-                              now > 1 ? stride * words : 0, now, parts, (uint32_t)second);
+        const uint64_t second = region->offset + batch * each, skip = at * stride;
+        status = ntt_send(upmem, acc->base, a.from + (a.first + skip) * a.words,
+                          now > 1 ? stride * a.words : 0, now, parts, region->offset);
+        if (status == BFV_OK && b.words != 0) {
+            status = ntt_send(upmem, acc->base, b.from + (b.first + skip) * b.words,
+                              now > 1 ? stride * b.words : 0, now, parts, (uint32_t)second);
         }
         if (status == BFV_OK) {
             /* While the DPUs run, ntt_send gathers the next round; it waits before it sends. */
@@ -135,30 +133,58 @@ static int accumulate_rounds(struct upmem *upmem, struct ntt_acc *acc, uint32_t 
     return leave_terms(upmem, acc, status);
 }
 
-static int accumulate(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, struct terms a,
-                      struct terms b, uint64_t stride, uint64_t count) {
+/* acc += terms of arrays, b NULL for sums and squares; on the DPUs as a whole where there is room. */
+static int accumulate(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, const struct bfv_array *a,
+                      uint64_t first_a, const struct bfv_array *b, uint64_t first_b, uint64_t stride,
+                      uint64_t count) {
     family_of(upmem)->now++;
-    struct ntt_cache *on_a = NULL, *on_b = NULL;
+    struct mram_region *on_a = NULL, *on_b = NULL;
     int status = ntt_acc_to_dpus(upmem, acc);
     if (status == BFV_OK) {
-        status = ntt_array_to_dpus(upmem, a.array, &on_a);
+        status = ntt_array_to_dpus(upmem, a, &on_a);
     }
-    if (status == BFV_OK && b.array != NULL && on_a != NULL) {
-        status = ntt_array_to_dpus(upmem, b.array, &on_b);
+    if (status == BFV_OK && b != NULL && on_a != NULL) {
+        status = ntt_array_to_dpus(upmem, b, &on_b);
     }
     if (status != BFV_OK) {
         return status;
     }
-    if (on_a == NULL || (b.array != NULL && on_b == NULL)) {
-        if (on_a != NULL) {
-            ntt_cache_drop(upmem, on_a); /* the rounds need its room */
-        }
-        return accumulate_rounds(upmem, acc, command, a, b, stride, count);
+    if (on_a == NULL || (b != NULL && on_b == NULL)) {
+        ntt_array_leave(upmem, a); /* the rounds need its room */
+        const size_t words = base_words(acc->base, a->parts);
+        const struct terms left = {upmem_words(a), words, first_a};
+        const struct terms right = b == NULL ? no_terms : (struct terms){upmem_words(b), words, first_b};
+        return accumulate_rounds(upmem, acc, command, a->parts, left, right, stride, count);
     }
-    const uint64_t each = slice_bytes(upmem, a.array->parts);
-    status = begin_terms(upmem, acc, command, on_a->region->offset + a.first * each,
-                         on_b == NULL ? 0 : on_b->region->offset + b.first * each, stride * each, count);
+    const uint64_t each = slice_bytes(acc->base, a->parts);
+    status = begin_terms(upmem, acc, command, on_a->offset + first_a * each,
+                         on_b == NULL ? 0 : on_b->offset + first_b * each, stride * each, count);
     return leave_terms(upmem, acc, status);
+}
+
+/* acc += products of lifted ciphertexts, which the host lifts and keeps. */
+static int accumulate_lifted(struct upmem *upmem, struct ntt_acc *acc, const struct bfv_array *a,
+                             uint64_t first_a, const struct bfv_array *b, uint64_t first_b, uint64_t stride,
+                             uint64_t count) {
+    const bool square = a == b && first_a == first_b;
+    const size_t words = base_words(acc->base, 2);
+    struct terms left = {NULL, words, first_a}, right = {NULL, words, first_b};
+    int status = ntt_acc_check(upmem, acc);
+    if (status == BFV_OK) {
+        status = ntt_lift(upmem, a, first_a, stride, count, &left.from);
+    }
+    if (status == BFV_OK && !square) {
+        status = ntt_lift(upmem, b, first_b, stride, count, &right.from);
+    }
+    if (status == BFV_OK) {
+        family_of(upmem)->now++;
+        status = ntt_acc_to_dpus(upmem, acc);
+    }
+    if (status != BFV_OK) {
+        return status;
+    }
+    return accumulate_rounds(upmem, acc, square ? BFV_CMD_NTT_SQUARE : BFV_CMD_NTT_PRODUCT, 2, left,
+                             square ? no_terms : right, stride, count);
 }
 
 /* ---- the family's functions --------------------------------------------------------------- */
@@ -169,13 +195,18 @@ static const char *ntt_program(const bfv_ring *ring) {
 }
 
 static int ntt_open(struct upmem *upmem) {
-    const bfv_ring *ring = ring_of(upmem);
+    const bfv_ring *ring = upmem->backend->ring;
+    const bfv_lifter *lifter = upmem->backend->lifter;
     struct ntt_family *family = calloc(1, sizeof *family);
     if (family == NULL) {
         return BFV_E_MEMORY;
     }
     upmem->family = family;
-    family->slices = slices_of(ring, upmem->dpus);
+    family->q = (struct ntt_base){ring, slices_of(ring, upmem->dpus)};
+    if (lifter != NULL) {
+        family->full = (struct ntt_base){lifter->full, slices_of(lifter->full, upmem->dpus)};
+        ring = lifter->full;
+    }
 
     struct bfv_prime_row rows[BFV_MAX_PRIMES];
     memset(rows, 0, sizeof rows);
@@ -204,6 +235,7 @@ static int ntt_acc_new(struct upmem *upmem, struct bfv_acc *acc) {
     if (data == NULL) {
         return BFV_E_MEMORY;
     }
+    data->base = acc->kind == BFV_ACC_SCALED ? &family_of(upmem)->full : &family_of(upmem)->q;
     data->parts = acc->parts;
     data->next = family_of(upmem)->accs;
     family_of(upmem)->accs = data;
@@ -227,17 +259,18 @@ static void ntt_acc_drop(struct upmem *upmem, struct bfv_acc *acc) {
 
 static int ntt_acc_add(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a, uint64_t first,
                        uint64_t stride, uint64_t count) {
-    const struct terms terms = {a, first}, none = {NULL, 0};
-    return accumulate(upmem, acc->data, BFV_CMD_NTT_SUM, terms, none, stride, count);
+    return accumulate(upmem, acc->data, BFV_CMD_NTT_SUM, a, first, NULL, 0, stride, count);
 }
 
 static int ntt_acc_mul(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a, uint64_t first_a,
                        const struct bfv_array *b, uint64_t first_b, uint64_t stride, uint64_t count) {
-    const struct terms left = {a, first_a}, right = {b, first_b}, none = {NULL, 0};
-    if (a == b && first_a == first_b) {
-        return accumulate(upmem, acc->data, BFV_CMD_NTT_SQUARE, left, none, stride, count);
+    if (acc->kind == BFV_ACC_SCALED) {
+        return accumulate_lifted(upmem, acc->data, a, first_a, b, first_b, stride, count);
     }
-    return accumulate(upmem, acc->data, BFV_CMD_NTT_PRODUCT, left, right, stride, count);
+    if (a == b && first_a == first_b) {
+        return accumulate(upmem, acc->data, BFV_CMD_NTT_SQUARE, a, first_a, NULL, 0, stride, count);
+    }
+    return accumulate(upmem, acc->data, BFV_CMD_NTT_PRODUCT, a, first_a, b, first_b, stride, count);
 }
 
 /* A merge is a sum of one term, which lies where the other accumulator lies. */
@@ -256,13 +289,13 @@ static int ntt_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct 
 
 static int ntt_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t *dst) {
     const struct ntt_acc *data = acc->data;
-    const size_t bytes = data->parts * ring_poly_words(ring_of(upmem)) * sizeof *dst;
+    const size_t bytes = base_words(data->base, data->parts) * sizeof *dst;
     const int status = ntt_acc_check(upmem, data);
     if (status != BFV_OK) {
         return status;
     }
     if (data->region != NULL && !data->fresh) {
-        return ntt_receive(upmem, data->region->offset, 1, data->parts, dst);
+        return ntt_receive(upmem, data->base, data->region->offset, 1, data->parts, dst);
     }
     if (data->words != NULL) {
         memcpy(dst, data->words, bytes);
@@ -274,7 +307,7 @@ static int ntt_acc_save(struct upmem *upmem, const struct bfv_acc *acc, uint32_t
 
 static int ntt_acc_load(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src) {
     struct ntt_acc *data = acc->data;
-    const size_t bytes = data->parts * ring_poly_words(ring_of(upmem)) * sizeof *src;
+    const size_t bytes = base_words(data->base, data->parts) * sizeof *src;
     uint32_t *words = buffer_alloc(bytes);
     if (words == NULL) {
         return BFV_E_MEMORY;
@@ -295,9 +328,9 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
     static const uint16_t commands[] = {BFV_CMD_NTT_ADD, BFV_CMD_NTT_SUB, BFV_CMD_NTT_MUL,
                                         BFV_CMD_NTT_TENSOR};
     const uint32_t parts_out = op == FAMILY_TENSOR ? 3 : parts;
-    const uint64_t in = slice_bytes(upmem, parts), result = slice_bytes(upmem, parts_out);
-    const size_t words = parts * ring_poly_words(ring_of(upmem));
-    const size_t words_out = parts_out * ring_poly_words(ring_of(upmem));
+    const struct ntt_base *base = &family_of(upmem)->q;
+    const uint64_t in = slice_bytes(base, parts), result = slice_bytes(base, parts_out);
+    const size_t words = base_words(base, parts), words_out = base_words(base, parts_out);
     family_of(upmem)->now++;
 
     uint64_t batch = count < BATCH_TERMS ? count : BATCH_TERMS;
@@ -321,11 +354,11 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
     for (uint64_t at = 0; at < count && status == BFV_OK; at += batch) {
         const uint64_t now = count - at < batch ? count - at : batch;
         if (sa != 0 || at == 0) {
-            status = ntt_send(upmem, a + (sa == 0 ? 0 : at * words), words, sa == 0 ? 1 : now, parts,
+            status = ntt_send(upmem, base, a + (sa == 0 ? 0 : at * words), words, sa == 0 ? 1 : now, parts,
                               (uint32_t)at_a);
         }
         if (status == BFV_OK && (sb != 0 || at == 0)) {
-            status = ntt_send(upmem, b + (sb == 0 ? 0 : at * words), words, sb == 0 ? 1 : now, parts,
+            status = ntt_send(upmem, base, b + (sb == 0 ? 0 : at * words), words, sb == 0 ? 1 : now, parts,
                               (uint32_t)at_b);
         }
         const uint32_t lines = 1 + 2 * parts + parts_out; /* of stream.h */
@@ -339,13 +372,13 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
             .stride_a = sa == 0 ? 0 : (uint32_t)in,
             .stride_b = sb == 0 ? 0 : (uint32_t)in,
             .stride_part = (uint32_t)result,
-            .block = (uint8_t)block_of(upmem, lines, now, false),
+            .block = (uint8_t)block_of(upmem, base, lines, now, false),
         };
         if (status == BFV_OK) {
-            status = launch_slices(upmem, &args);
+            status = begin_slices(upmem, base, &args);
         }
         if (status == BFV_OK) {
-            status = ntt_receive(upmem, (uint32_t)at_out, now, parts_out, out + at * words_out);
+            status = ntt_receive(upmem, base, (uint32_t)at_out, now, parts_out, out + at * words_out);
         }
     }
     mram_free(&upmem->mram, region);
@@ -357,7 +390,7 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
 /* The twiddles of one direction, in MRAM from first use on. */
 static int twiddles_to_dpus(struct upmem *upmem, bool inverse) {
     struct ntt_family *family = family_of(upmem);
-    const bfv_ring *ring = ring_of(upmem);
+    const bfv_ring *ring = family_of(upmem)->q.ring;
     if (family->twiddles[inverse] != NULL) {
         return BFV_OK;
     }
@@ -388,7 +421,7 @@ static int twiddles_to_dpus(struct upmem *upmem, bool inverse) {
 /* One round: planes [first, first + count) of x, `each` of them on every DPU but the last ones. */
 static int transform_round(struct upmem *upmem, bool inverse, uint32_t offset, const uint32_t *x,
                            uint64_t first, uint64_t count, uint64_t each, uint32_t *out) {
-    const bfv_ring *ring = ring_of(upmem);
+    const bfv_ring *ring = family_of(upmem)->q.ring;
     const struct ntt_family *family = family_of(upmem);
     const size_t plane = ring->n * sizeof *x;
     uint32_t *stage = upmem_stage(upmem, 0, each * plane);
@@ -429,7 +462,7 @@ static int transform_round(struct upmem *upmem, bool inverse, uint32_t offset, c
 }
 
 static int ntt_convert(struct upmem *upmem, const uint32_t *a, uint64_t polys, bool inverse, uint32_t *out) {
-    const bfv_ring *ring = ring_of(upmem);
+    const bfv_ring *ring = family_of(upmem)->q.ring;
     const uint64_t planes = polys * ring->count, plane = ring->n * sizeof *a;
     family_of(upmem)->now++;
     int status = twiddles_to_dpus(upmem, inverse);
