@@ -38,7 +38,7 @@ dpu_check_statics = found=$$(nm $1 | awk '$$2 ~ /^[bBdDcC]$$/ { print $$3 }' | \
 
 # The plug-in "sim": the backend, what it needs of the library, the simulator.
 UPMEM_SOURCES := $(wildcard host_c/src/upmem/*.c)
-UPMEM_SHARED := host_c/src/ring.c $(wildcard host_c/src/cpu/*.c)
+UPMEM_SHARED := host_c/src/ring.c host_c/src/rns.c host_c/src/lift.c $(wildcard host_c/src/cpu/*.c)
 SIM_OBJECTS = $(SIM_SOURCES:%.c=$(BUILD)/%.o) $(UPMEM_SOURCES:%.c=$(BUILD)/%.sim.o)
 PLUGIN_LINK = $(CC) -shared -pthread $(CFLAGS) -Wl,-z,defs -Wl,--version-script=host_c/src/upmem/plugin.map
 

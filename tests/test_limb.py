@@ -361,15 +361,24 @@ def test_products(dpu, n: int, log_n: int) -> None:
         assert found == [turn * x for part in whole for x in part[first:]]
 
 
-def test_integer_tensor_of_centred_operands(dpu) -> None:
+SCALED = {
+    "n4096_q109": (4, math.prod(SETS["n4096_q109"].primes)),
+    "seal_72": (4, 68719403009 * 68719230977),
+    "seal_174": (8, 8796092858369 * 8796092792833 * 17592186028033 * 17592185438209),
+}
+
+
+@pytest.mark.parametrize("level", SCALED)
+def test_integer_tensor_of_centred_operands(dpu, level: str) -> None:
     """The scaled product's tensor: residues shifted by h = (q - 1)/2 are never negative; the shift comes out
-    by sums of coefficients with the signs of X^N = -1."""
+    by sums of coefficients with the signs of X^N = -1. Any odd q will do, SEAL's among them."""
     rng = random.Random(3)
-    n, log_n = 4, 5
+    n, q = SCALED[level]
+    log_n = 5
     size = 1 << log_n
-    q = math.prod(SETS["n4096_q109"].primes)
     h = (q - 1) // 2
-    centred = [[rng.randint(-h, h) for _ in range(size)] for _ in range(4)]
+    centred = [[rng.choice((-h, h, 0, -1, rng.randint(-h, h))) for _ in range(size)] for _ in range(3)]
+    centred.append([-h] * size)
     one = dpu(n, q)
     one.put(A, [x + h for poly in centred[:2] for x in poly])
     one.put(B, [x + h for poly in centred[2:] for x in poly])

@@ -295,6 +295,7 @@ static int upmem_acc_finish(struct bfv_backend *backend, const struct bfv_acc *a
 static const struct backend_ops backend_upmem = {
     .name = BACKEND_NAME,
     .version = BACKEND_VERSION,
+    .scaled = true,
     .open = upmem_open,
     .close = upmem_close,
     .info = upmem_info,
