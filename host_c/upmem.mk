@@ -8,7 +8,9 @@ DPU_FAMILIES := ntt limb1 limb2 limb4 limb8
 DPU_TASKLETS ?= 24
 
 dpu_sources = dpu/kernels/main.c $(sort $(wildcard dpu/kernels/$(if $(filter ntt,$1),ntt,limb)_*.c))
-dpu_defines = $(if $(filter ntt,$1),-DBFV_FAMILY_NTT,-DBFV_LIMBS=$(patsubst limb%,%,$1)) -DNR_TASKLETS=$(DPU_TASKLETS)
+# The stacks are those of dpu/core/abi.h, which main.c checks.
+dpu_defines = $(if $(filter ntt,$1),-DBFV_FAMILY_NTT -DSTACK_SIZE_DEFAULT=1024,-DBFV_LIMBS=$(patsubst limb%,%,$1) -DSTACK_SIZE_DEFAULT=1280) \
+  -DNR_TASKLETS=$(DPU_TASKLETS)
 DPU_HEADERS := $(wildcard dpu/core/*.h dpu/kernels/*.h)
 
 # Natively: "sim" as fast as it goes, "strict" with a call at every basic block, where the simulator may
@@ -94,15 +96,14 @@ endif
 # for the DPU defined, which no native build sees: its inline assembly is parsed, not assembled.
 DPU_TYPES := clang -target renderscript32-linux-android -fsyntax-only -ffreestanding $(C_STANDARD) -Wall -Wextra -Wconversion -Wshadow \
   -Werror -DDPUSIM_TYPECHECK -Ihost_c/sim/device -Idpu/core
+define check_dpu_family
+	@for source in $(call dpu_sources,$1); do for machine in -UDPU -DDPU; do \
+	  $(DPU_TYPES) $(call dpu_defines,$1) $$machine $$source || exit 1; done; done
+
+endef
 check-dpu-types:
-	@for family in $(DPU_FAMILIES); do \
-	  case $$family in ntt) define=-DBFV_FAMILY_NTT ;; *) define=-DBFV_LIMBS=$${family#limb} ;; esac; \
-	  for source in dpu/kernels/main.c dpu/kernels/$${family%[1248]}_*.c; do \
-	    for machine in -UDPU -DDPU; do \
-	      $(DPU_TYPES) $$define $$machine -DNR_TASKLETS=$(DPU_TASKLETS) $$source || exit 1; \
-	    done; \
-	  done; \
-	done; echo "DPU sources fit the DPU's data model"
+	$(foreach f,$(DPU_FAMILIES),$(call check_dpu_family,$f))
+	@echo "DPU sources fit the DPU's data model"
 
 # The backend's tests again, in a copy of the package: the ranges of dpu/core asserted; the DPU's split product;
 # the sanitizers, whose tasklets are threads and whose programs therefore count no basic blocks.

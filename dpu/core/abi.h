@@ -40,8 +40,12 @@ enum {
     BFV_MRAM_BYTES = 1 << 26, /* of a DPU, less what its program takes */
     BFV_WRAM_BYTES = 1 << 16, /* of a DPU */
     BFV_DMA_BYTES = 2048,     /* the longest transfer between MRAM and WRAM */
-    BFV_HEAP_BYTES = (1 << 16) - 2048 -
-        1024 * 24,      /* of WRAM: less stacks (1 KB each), constants, run-time data */
+    /* Each of 24 tasklets has a stack; so programs are built. Heap: what the stacks, constants, arguments and
+     * run-time data leave of WRAM. */
+    BFV_NTT_STACK_BYTES = 1024,
+    BFV_LIMB_STACK_BYTES = 1280,
+    BFV_NTT_HEAP_BYTES = (1 << 16) - 2048 - 24 * BFV_NTT_STACK_BYTES,
+    BFV_LIMB_HEAP_BYTES = (1 << 16) - 2048 - 24 * BFV_LIMB_STACK_BYTES,
     BFV_BLOCK_UNITS = 4 /* the most units that a tasklet works on at a time */
 };
 
@@ -148,12 +152,14 @@ struct bfv_twiddle {
     uint32_t w, shoup;
 };
 
-_Static_assert(sizeof(struct bfv_args) == 56 && offsetof(struct bfv_args, count) == 12 &&
-                   offsetof(struct bfv_args, a) == 24 && offsetof(struct bfv_args, tables) == 48,
+_Static_assert(sizeof(struct bfv_args) == 56 && __builtin_offsetof(struct bfv_args, count) == 12 &&
+                   __builtin_offsetof(struct bfv_args, a) == 24 &&
+                   __builtin_offsetof(struct bfv_args, tables) == 48,
                "bfv_args is 56 bytes on both sides");
-_Static_assert(sizeof(struct bfv_report) == 16 && offsetof(struct bfv_report, cycles) == 8,
+_Static_assert(sizeof(struct bfv_report) == 16 && __builtin_offsetof(struct bfv_report, cycles) == 8,
                "bfv_report is 16 bytes on both sides");
-_Static_assert(sizeof(struct bfv_prime_row) == 64 && offsetof(struct bfv_prime_row, max_products) == 24,
+_Static_assert(sizeof(struct bfv_prime_row) == 64 &&
+                   __builtin_offsetof(struct bfv_prime_row, max_products) == 24,
                "a row of a prime is one unit");
 _Static_assert(sizeof(struct bfv_twiddle) == 8, "a twiddle is one MRAM word");
 

@@ -39,6 +39,8 @@ struct product_buffers {
     uint32_t other[TILE * LIMBS]; /* part 1 of a sum; residues to be added to or stored */
 };
 
+_Static_assert(24 * sizeof(struct product_buffers) <= BFV_LIMB_HEAP_BYTES, "all tasklets fit");
+
 /* TILE, or N where that is less. */
 static uint32_t tile_of(const struct bfv_args *args) {
     const uint32_t n = UINT32_C(1) << args->log_n;

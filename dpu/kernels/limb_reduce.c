@@ -11,6 +11,8 @@ struct slice_buffers {
     uint32_t acc[SLICE_BLOCK * LAZY_WORDS]; /* the other operand, or the sums */
 };
 
+_Static_assert(24 * sizeof(struct slice_buffers) <= BFV_LIMB_HEAP_BYTES, "all tasklets fit");
+
 /* Coefficients of block `index`: SLICE_BLOCK, the last one maybe fewer. */
 static uint32_t block_length(const struct bfv_args *args, uint32_t index) {
     const uint32_t left = args->positions - index * SLICE_BLOCK;

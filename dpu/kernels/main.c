@@ -13,6 +13,15 @@
 #define SHARED __attribute__((section("dpu_wram"), used))
 #endif
 
+#ifdef BFV_LIMBS
+enum { HEAP_BYTES = BFV_LIMB_HEAP_BYTES, STACK_BYTES = BFV_LIMB_STACK_BYTES };
+#else
+enum { HEAP_BYTES = BFV_NTT_HEAP_BYTES, STACK_BYTES = BFV_NTT_STACK_BYTES };
+#endif
+#ifdef STACK_SIZE_DEFAULT
+_Static_assert(STACK_SIZE_DEFAULT == STACK_BYTES, "the stacks that abi.h counts on");
+#endif
+
 __host struct bfv_args bfv_args;
 __host struct bfv_report bfv_report;
 
@@ -100,7 +109,7 @@ int main(void) {
             shared.status = BFV_DPU_COMMAND;
         } else if (bytes == 0 || bfv_args.tasklets == 0 || bfv_args.tasklets > NR_TASKLETS) {
             shared.status = BFV_DPU_ARGUMENT;
-        } else if (bytes > (uint32_t)BFV_HEAP_BYTES) {
+        } else if (bytes > (uint32_t)HEAP_BYTES) {
             shared.status = BFV_DPU_MEMORY;
         } else {
             shared.heap = mem_alloc(bytes);

@@ -19,7 +19,7 @@ static uint32_t block_of(const struct upmem *upmem, const struct ntt_base *base,
     uint32_t best = 1;
     uint64_t best_cost = UINT64_MAX;
     for (uint32_t block = 1; block <= BFV_BLOCK_UNITS; block++) {
-        if (tasklets * lines * block * BFV_UNIT_BYTES > (uint64_t)BFV_HEAP_BYTES) {
+        if (tasklets * lines * block * BFV_UNIT_BYTES > (uint64_t)BFV_NTT_HEAP_BYTES) {
             break;
         }
         const uint64_t items = (units + block - 1) / block * passes;
