@@ -111,6 +111,20 @@ def test_scaled_rounds_in_a_small_mram(kernels: str, kilobytes: int, monkeypatch
 
 
 @pytest.mark.parametrize("kernels", ["ntt", "limb"])
+def test_scaled_more_pairs_than_a_launch_adds(kernels: str) -> None:
+    n, primes, count = 2, (5, 13), (1 << 16) + 3
+    a = np.tile(ciphertexts(5, n, primes, 8), (count // 8 + 1, 1, 1, 1))[:count]
+    states = []
+    for name, options in (("cpu", {}), ("sim", {"kernels": kernels, "dpus": 1, "strict": False})):
+        with native.Backend(name, n, primes, wide=TOY_WIDE, **options) as backend:
+            x, acc = backend.put(a), backend.acc_new("scaled", 3)
+            backend.acc_mul(acc, x, 0, x, 0, 1, count)
+            backend.acc_mul(acc, x, 0, x, 1, 1, count - 1)
+            states.append(backend.acc_save(acc).tobytes())
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("kernels", ["ntt", "limb"])
 def test_scaled_launch_runs_on_after_the_call(kernels: str) -> None:
     n, primes = 64, CHAIN[:2]
     wide, a = wide_of(n, primes, 8), ciphertexts(2, n, primes, 4)
