@@ -107,9 +107,9 @@ check-dpu-types:
 
 # The backend's tests again, in a copy of the package: the ranges of dpu/core asserted; the DPU's split product;
 # the sanitizers, whose tasklets are threads and whose programs therefore count no basic blocks.
-UPMEM_TESTS ?= tests/test_upmem_ntt.py tests/test_limb_backend.py
+UPMEM_TESTS ?= tests/test_upmem_ntt.py tests/test_limb_backend.py tests/test_upmem_scaled.py
 # Under the sanitizers, where tasklets are threads, what is quick: a few counts of DPUs and tasklets each.
-UPMEM_QUICK := tests/test_upmem_ntt.py tests/test_limb_backend.py -k "1-11 or 3-1 or 7-24 or batches or smaller or limits or rounds or merge or failing or 1-1-1-False or 3-2-2-True or values"
+UPMEM_QUICK := tests/test_upmem_ntt.py tests/test_limb_backend.py tests/test_upmem_scaled.py -k "1-11 or 3-1 or 7-24 or batches or smaller or limits or rounds or merge or failing or launch or 1-1-1-False or 3-2-2-True or 3-24-7-True or values"
 SANITIZE_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=all
 # $1 name, $2 the library's flags, $3 the programs' flags, $4 what strict adds, $5 library to load first, $6 tests
 define upmem_again
