@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from fractions import Fraction
 from math import comb
 from pathlib import Path
 
@@ -296,7 +297,10 @@ def test_the_search_finds_the_minimum(function, n, monkeypatch):
 @pytest.mark.parametrize("mode", noise.MODES)
 @pytest.mark.parametrize("n", [8, 1024, 16384])
 def test_bounds_grow_with_count_and_certainty(mode, n):
-    for bound in (noise.sum_bound, noise.product_bound):
+    def scaled(*arguments: float) -> int:
+        return noise.scaled_bound(*arguments, 65537, 2**60 - 1)
+
+    for bound in (noise.sum_bound, noise.product_bound, scaled):
         by_count = [bound(n, mode, u, 128) for u in (1, 2, 3, 10, 1000, 10**7, 2**40)]
         assert by_count == sorted(set(by_count))
         assert all(isinstance(b, int) and 0 < b < 2**100 for b in by_count)
@@ -319,6 +323,9 @@ def test_bounds_grow_with_count_and_certainty(mode, n):
         lambda: noise.product_bound(1024, "public", 1, 0),
         lambda: noise.product_bound(1024, "public", 1, math.nan),
         lambda: noise.zero_bound(1024, 4, 128),
+        lambda: noise.scaled_bound(100, "public", 1, 128, 17, 2**60 - 1),
+        lambda: noise.scaled_bound(1024, "public", 0, 128, 17, 2**60 - 1),
+        lambda: noise.scaled_bound(1024, "public", 1, 5000, 17, 2**60 - 1),
         lambda: noise.capacity(SETS["n1024_q26"], "public", "cube", 1),
     ],
 )
@@ -368,3 +375,194 @@ def test_scale_free_noise_is_exactly_t_times_the_products(t):
     assert got == message
     assert [x * t for x in eta] == residual, "w w' / t: the noise is t sum (v - rho)(v' - rho')"
     assert max(abs(x) for x in eta) <= t * noise.product_bound(n, "public", u, 128) < r.q / (2 * t)
+
+
+# --- scaled products
+
+
+def centred(x: np.ndarray, q: int) -> np.ndarray:
+    """The representative in (-q/2, q/2), q odd."""
+    x = x % q
+    return np.where(x > q // 2, x - q, x)
+
+
+def rotations(x: np.ndarray) -> np.ndarray:
+    """The int64 matrix M with y @ M = x y in Z[X]/(X^n + 1)."""
+    n = len(x)
+    twice = np.concatenate([x, -x]).astype(np.int64)
+    return np.array([twice[(np.arange(n) - i) % (2 * n)] for i in range(n)])
+
+
+def quotients(rng: np.random.Generator, mode: str, n: int, q: int, t: int, m: np.ndarray, s, e, count: int):
+    """Of ``count`` real encryptions of m under one key: eta = phase - q m/t, and c(s)/q, float [count, n].
+
+    Everything mod q < 2^53 is exact in int64. The uniform half is a new one for each ciphertext where symmetric,
+    and a u + e1 with the key's one a where public.
+    """
+    a, s_rows = rng.integers(0, q, n), rotations(s)
+    scaled = np.array([(2 * q * int(x) + t) // (2 * t) for x in m])  # round(q m/t)
+    if mode == "public":
+        mask, e0, e1 = (f(rng, (count, n)).astype(np.int64) for f in (ternary, errors, errors))
+        p0 = -(centred(a, q) @ s_rows) - e.astype(np.int64)
+        c0, c1 = mask @ rotations(centred(p0, q)) + e0 + scaled, mask @ rotations(centred(a, q)) + e1
+        small = e0 - mask @ rotations(e) + e1 @ s_rows
+    else:
+        c1, small = rng.integers(0, q, (count, n)), errors(rng, (count, n)).astype(np.int64)
+        c0 = scaled + small - centred(c1, q) @ s_rows
+    c0, c1 = centred(c0, q), centred(c1, q)
+    phase = c0 + c1 @ s_rows
+    assert (centred(phase - scaled - small, q) == 0).all()
+    rounding = np.array([float(Fraction(int(x)) - Fraction(q * int(y), t)) for x, y in zip(scaled, m, strict=True)])
+    return small + rounding, phase / q
+
+
+@pytest.mark.parametrize("mode", noise.MODES)
+@pytest.mark.parametrize("n", [16, 64])
+@pytest.mark.parametrize("message", ["zero", "half", "random"])
+@pytest.mark.parametrize("u", [1, 8])
+def test_scaled_products(mode, n, message, u):
+    """Observed never above predicted, and the prediction not 3 bits above: squares and cross products alike."""
+    rng = np.random.default_rng([11, n, u])
+    q, t = SETS["insecure_n64_q106"].primes[0] * SETS["insecure_n64_q106"].primes[1], 257
+    draws = 2000 * u
+    squares, crosses = [], []
+    for _ in range(4):
+        s, e = good_key(rng, n)
+        m = {"zero": np.zeros(n), "half": np.full(n, t // 2), "random": rng.integers(0, t, n)}[message].astype(int)
+        (v, k), (w, k2) = (quotients(rng, mode, n, q, t, m, s, e, draws // 4) for _ in range(2))
+        for found, x in ((squares, 2 * spectral(k, v)), (crosses, spectral(k, w) + spectral(k2, v))):
+            found.append(x.reshape(-1, u, n).sum(axis=1))
+    for sample in (np.concatenate(squares), np.concatenate(crosses)):
+        for bits in (2, 6, 10):
+            bound = noise._scaled(noise.key_ceilings(n), mode, u, bits)
+            assert (abs(sample) > bound).mean() <= 2.0**-bits, bits
+    assert noise._scaled(noise.key_ceilings(n), mode, u, 10) <= 8 * np.quantile(
+        abs(np.concatenate(squares)), 1 - 2**-10
+    )
+
+
+def spectral(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Products in R[X]/(X^n + 1) along the last axis, in double precision."""
+    twist = np.exp(1j * np.pi / a.shape[-1] * np.arange(a.shape[-1]))
+    return (np.fft.ifft(np.fft.fft(a * twist) * np.fft.fft(b * twist)) / twist).real
+
+
+def test_scaled_squares_dominate_cross_products():
+    for y in np.linspace(0, 0.99, 100):
+        assert -2 * math.log1p(-y / 4) <= -math.log1p(-y)
+        assert 1 / (1 - y / 4) / 2 <= 1 / (1 - y)
+
+
+def test_uniform_residues_are_strictly_sub_gaussian():
+    """E exp(c x) <= exp(c^2/24) for x uniform on the multiples of 1/q between -1/2 and 1/2, q odd."""
+    for q in (3, 5, 7, 101, 2**20 + 7):
+        for c in (1e-3, 0.1, 1, 5, 30, 200):
+            mean = math.log(math.sinh(c / 2)) - math.log(q * math.sinh(c / (2 * q)))
+            assert mean <= c * c / 24 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n", [16, 64, 1024])
+def test_the_finishing_rounding(n):
+    """|r0 + r1 s + r2 s^2| at its worst: every coefficient of r is 1/2 with the sign that adds up."""
+    rng = np.random.default_rng(12)
+    for _ in range(5):
+        s, _ = good_key(rng, n)
+        worst = (1 + abs(s).sum() + abs(negacyclic(s, s)).sum()) / 2
+        bound = noise._finishing(noise.key_ceilings(n))
+        assert worst <= bound <= 2 * worst
+
+
+@pytest.mark.parametrize("mode", noise.MODES)
+@pytest.mark.parametrize("u", [1, 30, 10**7])
+def test_the_ceilings_bound_scaled_products_of_any_accepted_key(mode, u):
+    n = 256
+    rng = np.random.default_rng(13)
+    s, e = good_key(rng, n)
+    r, g = 1 + noise.embeddings(s), math.sqrt(2 * n / 3)
+    w = 2 / 3 * noise.embeddings(e) + 10.5 * r if mode == "public" else np.full(n // 2, 10.5)
+    parts = (1 + g) + (1 + 1 / g) * (r - 1)
+    bounds = []
+    for a in np.geomspace(1e-9, 0.999, 4000):
+        l = a * math.sqrt(3 / (parts * w).max())  # noqa: E741
+        y = l * l / 3 * parts * w
+        log_mgf = -np.log1p(-y).sum() + l * l * parts.max() * n / 24 / (1 - y.max())
+        bounds.append((u * log_mgf + 129 * math.log(2)) / l)
+    exact, bound = min(bounds), noise._scaled(noise.key_ceilings(n), mode, u, 128)
+    assert exact <= bound * (1 + 1e-6)
+    # the largest r w of a key can be far below its ceiling, and decides the tail of a single square
+    assert bound <= (1.25 if u > 1 else 1.6) * exact
+
+
+@pytest.mark.parametrize("t", [257, 64, 3 * 5 * 7])
+def test_scaled_noise_is_exactly_as_stated(t):
+    """Real encryptions in exact arithmetic, squares and cross products: message sum m m', factor 1, and the noise
+    t sum (k eta' + k' eta) - (t/q) sum eta eta' + what the three roundings are worth under the key."""
+    n, u, ps = 64, 3, SETS["insecure_n64_q106"]
+    r, rng = Ring(n, ps.primes), np.random.default_rng(t)
+    uniform = random.Random(t)
+    s, e = ([int(x) for x in part] for part in good_key(rng, n))
+    a = [uniform.randrange(r.q) for _ in range(n)]
+    p0 = [-x % r.q for x in r.add(r.mul_ntt(a, s), e)]
+    times = ring.negacyclic
+
+    def encrypt() -> tuple[list[int], list[list[int]], list[int]]:
+        """m, the centred parts, and t eta."""
+        m = [uniform.randrange(t) for _ in range(n)]
+        mask, e0, e1 = ([int(x) for x in f(rng, (n,))] for f in (ternary, errors, errors))
+        c = [r.add(r.add(r.mul_ntt(p0, mask), e0), encode_round(m, t, r.q)), r.add(r.mul_ntt(a, mask), e1)]
+        _, eta = decode_round(r.add(c[0], r.mul_ntt(c[1], s)), t, r.q)
+        return m, [[x - r.q if x > r.q // 2 else x for x in part] for part in c], [int(x * t) for x in eta]
+
+    def plus(*polys: list[int]) -> list[int]:
+        return [sum(column) for column in zip(*polys, strict=True)]
+
+    def phase(c: list[list[int]]) -> list[int]:
+        return plus(
+            *(times(part, power) for part, power in zip(c, ([1] + [0] * (n - 1), s, times(s, s)), strict=False))
+        )
+
+    tensor, message, stated = [[0] * n for _ in range(3)], [0] * n, [0] * n  # stated: q t times the noise
+    for i in range(u):
+        first = encrypt()
+        second = first if i == 0 else encrypt()
+        (m, c, eta), (m2, d, eta2) = first, second
+        terms = [times(c[0], d[0]), plus(times(c[0], d[1]), times(c[1], d[0])), times(c[1], d[1])]
+        tensor = [plus(x, y) for x, y in zip(tensor, terms, strict=True)]
+        message = [x % t for x in plus(message, times(m, m2))]
+        crossed = plus(times(phase(c), eta2), times(phase(d), eta))
+        stated = plus(stated, [t * x for x in crossed], [-x for x in times(eta, eta2)])
+    finished = [[(2 * t * x + r.q) // (2 * r.q) for x in part] for part in tensor]
+    roundings = [
+        [r.q * x - t * y for x, y in zip(f, part, strict=True)] for f, part in zip(finished, tensor, strict=True)
+    ]
+    assert max(abs(x) for part in roundings for x in part) <= r.q // 2
+    stated = plus(stated, [t * x for x in phase(roundings)])
+    got, noise_found = decode_round([x % r.q for x in phase(finished)], t, r.q)
+    assert got == message
+    assert [x * t * r.q for x in noise_found] == stated
+    assert max(abs(x) for x in noise_found) <= noise.scaled_bound(n, "public", u, 128, t, r.q) < r.q / (2 * t)
+
+
+def test_the_terms_of_a_scaled_bound():
+    """The product of the noises and the rounding are there, and small."""
+    ps = SETS["n2048_q53"]
+    for u in (1, 640):
+        first, second, rounding = noise._scaled_parts(ps.n, "public", u, 128)
+        whole = noise.scaled_bound(ps.n, "public", u, 128, 12289, ps.q)
+        assert whole == 12289 * first + 12289 * second // ps.q + 1 + rounding
+        assert second == noise.product_bound(ps.n, "public", u, 129)
+        assert 1 < whole / (12289 * first) < 1.001
+    for t in (2, 12289):
+        assert (
+            noise.scaled_bound(ps.n, "public", 1, 128, t, 3) - noise.scaled_bound(ps.n, "public", 1, 128, t, ps.q) > t
+        )
+
+
+@pytest.mark.parametrize(("name", "mode"), [("n2048_q53", "public"), ("n8192_q214", "symmetric")])
+def test_the_scaled_capacity_is_what_its_bound_carries(name, mode):
+    ps = SETS[name]
+    for u in (1, 640):
+        bits = noise.capacity(ps, mode, "scaled", u)
+        for t, fits in ((int(2 ** (bits - 1e-6)), True), (int(2 ** (bits + 1e-4)) + 1, False)):
+            bound = noise.scaled_bound(ps.n, mode, u, 128 + math.log2(ps.n), t, ps.q)
+            assert (2 * t * bound < ps.q) == fits

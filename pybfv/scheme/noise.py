@@ -10,6 +10,7 @@ functionals exceed published ceilings (`key_ok`), and the bounds are evaluated a
 A plaintext modulus t decrypts rightly when |noise| < q/(2t). Relative to q m / t the noise of
 - a sum is at most sum_bound;
 - a scale-free sum of products is at most t * product_bound (|sum w w'| < q/2 is the same condition);
+- a scaled sum of products, rounded once, is at most scaled_bound;
 - an added encryption of zero is at most zero_bound more.
 ``python -m pybfv.scheme.noise`` prints the largest log2 t by set, encryption and number of ciphertexts.
 """
@@ -202,18 +203,28 @@ def _scale_free(key: KeyFunctionals, mode: str, u: int, fail_bits: float) -> flo
 
 
 def _scaled(key: KeyFunctionals, mode: str, u: int, fail_bits: float) -> float:
+    """Bounds sum k v' + k' v, k = c(s)/q: the noise of a scaled sum of products over t, up to small terms."""
     n = key.n
     if mode == "public":
-        mean, rms, largest = key.rw_mean, key.rw_rms, key.rw_max
+        rw, w = (key.rw_mean, key.rw_rms, key.rw_max), (key.w_mean, key.w_rms, key.w_max)
     else:
-        variance = ERROR_VARIANCE + 1 / 12
-        mean, rms, largest = (variance * x for x in (key.r_mean, key.r_rms, key.r_max))
+        rw, w = ([ERROR_VARIANCE * x for x in (key.r_mean, key.r_rms, key.r_max)], [ERROR_VARIANCE] * 3)
+    # The two parts of a ciphertext are taken together by Hoelder's inequality, not as independent.
+    g = math.sqrt(2 * n / 3)
+    mean, rms, largest = ((1 + 1 / g) * (x + (g - 1) * y) for x, y in zip(rw, w, strict=True))
+    r_max = (1 + 1 / g) * (key.r_max + g - 1)
 
     def log_mgf(l: float) -> float:  # noqa: E741
         y = l * l / 3
-        return u * n / 2 * (y * mean + (y * rms) ** 2 * _log_excess(y * largest))
+        centred = n / 2 * (y * mean + (y * rms) ** 2 * _log_excess(y * largest))
+        return u * (centred + n / 2 * y * r_max * ROUNDING**2 / (1 - y * largest))
 
     return _chernoff(log_mgf, math.sqrt(3 / largest), fail_bits)
+
+
+def _finishing(key: KeyFunctionals) -> float:
+    """Bounds r0 + r1 s + r2 s^2 for any r of coefficients up to 1/2: |s|_1 = |s|_2^2, |s^2|_1 <= sqrt(n) |s^2|_2."""
+    return (key.r_mean + math.sqrt(key.n) * key.r_rms) / 2
 
 
 @lru_cache(maxsize=4096)
@@ -239,6 +250,27 @@ def product_bound(n: int, mode: str, u: int, fail_bits: float) -> int:
 
 
 @lru_cache(maxsize=4096)
+def _scaled_parts(n: int, mode: str, u: int, fail_bits: float) -> tuple[int, int, int]:
+    """What scaled_bound adds up: bounds that fail with 2^-fail_bits together."""
+    u = _check(mode, u, fail_bits)
+    key = key_ceilings(n)
+    half = fail_bits + 1
+    return _ceil(_scaled(key, mode, u, half)), _ceil(_scale_free(key, mode, u, half)), _ceil(_finishing(key))
+
+
+def scaled_bound(n: int, mode: str, u: int, fail_bits: float, t: int, q: int) -> int:
+    """B with P(|noise of a scaled sum of u products| > B) <= 2^-fail_bits for one coefficient, rounding included.
+
+    The integer tensors of u pairs of ciphertexts mod q, coefficients centred, are summed up and round(t T/q) is
+    taken once. The noise is t sum (k v' + k' v) - (t/q) sum v v' + r0 + r1 s + r2 s^2 with k = c(s)/q and |r_i| <= 1/2.
+    The first term's bound models each part of a ciphertext as uniform mod q and independent of the noises
+    (docs/noise.md, section 6); the others are worst cases or proven.
+    """
+    first, second, rounding = _scaled_parts(n, mode, u, fail_bits)
+    return t * first + t * second // q + 1 + rounding
+
+
+@lru_cache(maxsize=4096)
 def zero_bound(n: int, parts: int, fail_bits: float) -> int:
     """B with P(|noise of a public-key encryption of zero of this size| > B) <= 2^-fail_bits, one coefficient.
 
@@ -256,15 +288,21 @@ def capacity(ps: ParameterSet, mode: str, kind: str, u: int, fail_bits: float = 
     """Largest log2 t such that decrypting a result of u ciphertexts fails with P <= 2^-fail_bits.
 
     kind: "sum", or one product summed over u, "scale_free" or "scaled". The failure bound is for all
-    N coefficients together. Without the encryption of zero that totals add. The scaled figure is a
-    prediction (it models the quotient c(s)/q as random), the others are bounds. Negative when nothing fits.
+    N coefficients together. Without the encryption of zero that totals add. Negative when nothing fits.
     """
     u = _check(mode, u, fail_bits)
-    if kind not in KINDS:
+    key, bits = key_ceilings(ps.n), fail_bits + math.log2(ps.n)
+    half = math.log2(ps.q) - 1
+    if kind == "sum":
+        return half - math.log2(_sum(key, mode, u, bits))
+    if kind == "scale_free":
+        return (half - math.log2(_scale_free(key, mode, u, bits))) / 2
+    if kind != "scaled":
         raise PlanError(f"unknown kind {kind!r}; known: {', '.join(KINDS)}")
-    function = {"sum": _sum, "scaled": _scaled, "scale_free": _scale_free}[kind]
-    room = math.log2(ps.q) - 1 - math.log2(function(key_ceilings(ps.n), mode, u, fail_bits + math.log2(ps.n)))
-    return room if kind == "sum" else room / 2
+    # t (t a + c) < q/2
+    first, second, c = _scaled_parts(ps.n, mode, u, bits)
+    a = first + second / ps.q
+    return math.log2(math.sqrt(c * c + 2 * a * ps.q) - c) - math.log2(2 * a)
 
 
 TABLE_COUNTS = (1, 640, 2560)
