@@ -89,6 +89,7 @@ _plan_options = _options(
     ),
     click.option("--missing", type=click.Choice(["error", "drop"]), default="error", show_default=True,
                  help="Rows with an empty cell or NA: refuse, or drop and count."),
+    click.option("--product", metavar="NAME", help="How to multiply: scale-free or scaled; else what suits."),
     click.option("--set", "set_name", metavar="NAME", help="A parameter set; else the cheapest that carries the job."),
     click.option("--plain-modulus", "plain_moduli", multiple=True, type=str, metavar="T", help="t; repeatable."),
     click.option("--insecure", is_flag=True, help="Allow the insecure_ sets, for tests."),
@@ -220,8 +221,8 @@ def cli() -> None:
 @_json_option
 def plan_command(
     data: str, stats: tuple[str, ...], bounds: tuple[str, ...], max_rows: int | None, max_contributions: int | None,
-    reveal: str, missing: str, set_name: str | None, plain_moduli: tuple[str, ...], insecure: bool,
-    output: str | None, force: bool, as_json: bool, **csv_args: Any,
+    reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
+    insecure: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """Plan a study: columns, bounds, statistics, and parameters that provably carry them.
 
@@ -239,7 +240,7 @@ def plan_command(
     with spool(data) as source:
         planned = flow.plan(
             source, stats, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions, reveal=reveal,
-            missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
+            missing=missing, product=product, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
             options=_csv(**csv_args),
         )  # fmt: skip
     for note in (planned.publishes, *planned.notes):
@@ -413,9 +414,9 @@ def decrypt_command(result: str, key_path: str, ddof: str, output: str | None, f
 def run_command(
     data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
     max_rows: int | None, max_contributions: int | None,
-    reveal: str, missing: str, set_name: str | None, plain_moduli: tuple[str, ...], insecure: bool, backend: str,
-    kernels: str, threads: int, dpus: str | None, tasklets: int | None, timings: bool, ddof: str,
-    verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
+    reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
+    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None,
+    timings: bool, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
 
@@ -437,7 +438,8 @@ def run_command(
             engine=engine, ddof=int(ddof), verify=verify, options=_csv(**csv_args),
             progress=progress, told=_note, report=_reporter(timings),
             bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
-            reveal=reveal, missing=missing, set_name=set_name, plain_moduli=_moduli(plain_moduli), insecure=insecure,
+            reveal=reveal, missing=missing, product=product, set_name=set_name,
+            plain_moduli=_moduli(plain_moduli), insecure=insecure,
         )  # fmt: skip
     _put(document, output, force, as_json, data)
 

@@ -76,6 +76,7 @@ def plan(
     max_contributions: int | None = None,
     reveal: str = "totals",
     missing: str = "error",
+    product: str | None = None,
     set_name: str | None = None,
     plain_moduli: Sequence[int] = (),
     insecure: bool = False,
@@ -84,7 +85,8 @@ def plan(
     """Plans a study for one or more CSV files: reads them for bounds and rows unless those are given.
 
     ``bounds``: texts COL=LO:HI; the number of decimals of LO and HI is the column's scale. A file with a
-    header only serves when every column has bounds and ``max_rows`` is given.
+    header only serves when every column has bounds and ``max_rows`` is given. ``product``: "scale-free" or
+    "scaled" restricts the choice; None leaves it to the planner.
     """
     found = propose(
         _several(source),
@@ -94,6 +96,7 @@ def plan(
         max_contributions=max_contributions,
         reveal=reveal,
         missing=missing,
+        product=product,
         options=options or CsvOptions(),
     )
     return Planned(

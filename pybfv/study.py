@@ -17,7 +17,7 @@ from typing import Any
 
 from pybfv.errors import DataError, PlanError, PybfvError, UsageError
 from pybfv.io.study import StudyDoc
-from pybfv.params import ParameterSet, check_plain_modulus, factor_batching, get_set
+from pybfv.params import ParameterSet, check_plain_modulus, factor_batching, get_set, wide_primes
 from pybfv.scheme import noise
 from pybfv.workload import ONES, Column, ColumnBounds, Interval, Key, Recorder, Workload, parse_specs
 
@@ -39,6 +39,8 @@ MAX_RESULTS = 20_000
 """Sums and products of a study."""
 MAX_DIGITS = 500
 """Digits and decimals of a bound: more than any parameter set could hold."""
+PRODUCTS = ("scale-free", "scaled")
+"""How products can be taken; on equal bytes the planner prefers the first, which is the faster one."""
 MAX_MODULI = 8
 """Plaintext moduli (ciphertexts per value) of a study."""
 
@@ -98,10 +100,11 @@ def growth_of(
 
 
 def noise_of(
-    ps: ParameterSet, shape: Shape, t: int, depth: int, *, reads: int, packing: str, reveal: str
+    ps: ParameterSet, shape: Shape, t: int, product: str, *, reads: int, packing: str, reveal: str
 ) -> Noise | None:
     """The static bounds for one plaintext modulus, or None when decryption could fail.
 
+    ``product``: one of PRODUCTS, or "none" for sums alone.
     ``reads``: coefficients that decryption reads in the whole job; each may fail with probability
     2^-FAIL_BITS / reads, split evenly between the sum and the re-randomising zero.
     Public-key noise is assumed throughout: it exceeds symmetric noise.
@@ -110,9 +113,11 @@ def noise_of(
     fail_bits = FAIL_BITS + 1 + (reads - 1).bit_length()
     bounds: dict[int, int] = {}
     flood: dict[int, int | None] = {}
-    for d in range(depth + 1):
+    for d in (0,) if product == "none" else (0, 1):
         if d == 0:
             b = noise.sum_bound(ps.n, "public", u, fail_bits)
+        elif product == "scaled":
+            b = noise.scaled_bound(ps.n, "public", u, fail_bits, t, ps.q)
         else:
             b = t * noise.product_bound(ps.n, "public", u, fail_bits)
         if reveal == "totals":
@@ -141,7 +146,9 @@ class Study:
     Attributes: ``doc`` (the document and its hash), ``ps`` (parameter set), ``moduli`` (plaintext
     moduli, one ciphertext of a value for each), ``workloads``, ``bounds`` (of every encrypted column
     but the ones), ``columns`` (encrypted columns in file order, the ones first), ``sums`` and
-    ``products`` (what the server accumulates), ``shape``, ``noises`` (one for each modulus).
+    ``products`` (what the server accumulates), ``product`` (how: one of PRODUCTS, or "none" in a study of
+    sums), ``wide`` (the primes that a scaled accumulator has beyond the set's; else none), ``shape``,
+    ``noises`` (one for each modulus).
     Raises DataError for a document that is malformed, PlanError for one that can't be carried.
     """
 
@@ -196,6 +203,8 @@ class Study:
         self.depth = 1 if self.recorder.products else 0
         self.sums: tuple[Column, ...] = tuple(self.recorder.sums)
         self.products: tuple[tuple[Column, Column], ...] = tuple(self.recorder.products)
+        self.product: str = _choice(data, "product", *(PRODUCTS if self.depth else ("none",)))
+        self.wide: tuple[int, ...] = wide_of(self.ps, self.shape, self.product)
         if self.packing == "coefficients" and self.depth:
             raise DataError("coefficient packing carries sums only")
         self.moduli = tuple(check_plain_modulus(self.ps, int(t), batched=self.packing == "batched") for t in data["t"])
@@ -206,7 +215,7 @@ class Study:
         self.results = len(self.sums) + len(self.products)
         reads = reads_of(self.ps.n, self.results, len(self.moduli), self.packing, self.reveal)
         noises = [
-            noise_of(self.ps, self.shape, t, self.depth, reads=reads, packing=self.packing, reveal=self.reveal)
+            noise_of(self.ps, self.shape, t, self.product, reads=reads, packing=self.packing, reveal=self.reveal)
             for t in self.moduli
         ]
         if any(x is None for x in noises):
@@ -243,11 +252,6 @@ class Study:
         return self.doc.hash
 
     @property
-    def product(self) -> str:
-        """How products are taken: "scale-free", or "none" in a study of sums."""
-        return "scale-free" if self.depth else "none"
-
-    @property
     def per_block(self) -> int:
         """Ciphertexts of one block of N rows: columns times plaintext moduli."""
         return len(self.columns) * len(self.moduli)
@@ -273,6 +277,19 @@ class Study:
             found += [(f"product.{self._place[a]}.{self._place[b]}.{r}", (a, b), r, 3) for a, b in self.products]
         return found
 
+    def kind(self, total: Key) -> str:
+        """The kind of accumulator that a total takes: "sum", "product" (mod q) or "scaled"."""
+        return "sum" if len(total) == 1 else "scaled" if self.product == "scaled" else "product"
+
+    def state_shape(self, total: Key, parts: int) -> tuple[int, int, int]:
+        """The canonical state of a total's accumulator, [parts, L, N], or [parts, L + K, N] for a scaled product."""
+        wide = len(self.wide) if self.kind(total) == "scaled" else 0
+        return parts, len(self.ps.primes) + wide, self.ps.n
+
+    def factor(self, total: Key, modulus: int) -> int:
+        """The factor mod t that a finished total carries: -q for a scale-free product, else 1 (docs/noise.md)."""
+        return -self.ps.q % self.moduli[modulus] if self.kind(total) == "product" else 1
+
     def check_limits(self, rows: int, contributions: int, ciphertexts: int, origin: str) -> None:
         """DataError when an amount of data exceeds what the study planned for."""
         for what, have, most, option in (
@@ -285,6 +302,11 @@ class Study:
                     f"{origin}: that makes {have} {what}, but the study is planned for {most}; give fewer, or plan a "
                     f"new study (with new keys and contributions) with a larger {option}"
                 )
+
+
+def wide_of(ps: ParameterSet, shape: Shape, product: str) -> tuple[int, ...]:
+    """The wide primes of a product's accumulators: none but for scaled ones. PlanError where they don't suffice."""
+    return wide_primes(ps, shape.ciphertexts) if product == "scaled" else ()
 
 
 def document(
@@ -301,7 +323,7 @@ def document(
     moduli: tuple[int, ...],
 ) -> dict[str, Any]:
     """The canonical study document: what FORMAT.md calls the study."""
-    return {
+    found: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "statistics": statistics,
@@ -321,6 +343,8 @@ def document(
         "primes": list(ps.primes),
         "t": [str(t) for t in moduli],
     }
+    wide = wide_of(ps, Shape(max_rows, max_contributions, ps.n), product)
+    return found | ({"wide": list(wide)} if wide else {})
 
 
 def _choice(data: dict[str, Any], field: str, *allowed: str) -> str:

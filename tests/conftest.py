@@ -17,7 +17,7 @@ settings.load_profile("repeatable")
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = re.compile(
     r"pybfv: (warning: |planned: |\* means the numeric columns |no statistic uses |this study (uses|reveals) "
-    r"|the study publishes |\d+ of \d+ rows have missing values )"
+    r"|no statistic takes products: |the study publishes |\d+ of \d+ rows have missing values )"
 )
 """What stderr may say beside a refusal."""
 

@@ -8,20 +8,23 @@ from pathlib import Path
 import pytest
 
 from pybfv import flow
-from pybfv.errors import DataError, InternalError
+from pybfv.errors import DataError, InternalError, KeyRefusedError
+from pybfv.io.partial import read_partial, write_partial
 from pybfv.server import accumulate as module
 from pybfv.server.accumulate import Accumulation, accumulate
+from pybfv.study import PRODUCTS
 
 
-@pytest.fixture
-def contributions(tmp_path: Path) -> tuple[list[str], flow.Planned]:
+@pytest.fixture(params=PRODUCTS)
+def contributions(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], flow.Planned]:
     """Five files of 1 to 9 blocks at N = 64."""
     files = []
     rows = [10, 200, 64, 65, 560]
     (tmp_path / "all.csv").write_text("x\n" + "".join(f"{i % 97}\n" for i in range(sum(rows))))
     planned = flow.plan(
-        str(tmp_path / "all.csv"), ["variance:x"], max_contributions=5, set_name="insecure_n64_q214", insecure=True
-    )
+        str(tmp_path / "all.csv"), ["variance:x"], max_contributions=5, set_name="insecure_n64_q214", insecure=True,
+        product=request.param,
+    )  # fmt: skip
     _, public = flow.keygen(planned.study)
     for k, count in enumerate(rows):
         (tmp_path / f"{k}.csv").write_text("x\n" + "".join(f"{(i * k) % 97}\n" for i in range(count)))
@@ -30,8 +33,8 @@ def contributions(tmp_path: Path) -> tuple[list[str], flow.Planned]:
     return files, planned
 
 
-def states(files: list[str]) -> dict[str, bytes]:
-    partial, _ = accumulate(files, flow.Engine(threads=1).open)
+def states(files: list[str], threads: int = 1) -> dict[str, bytes]:
+    partial, _ = accumulate(files, flow.Engine(threads=threads).open)
     return {name: x.tobytes() for name, x in partial.accumulators.items()}
 
 
@@ -43,6 +46,23 @@ def test_any_size_of_batch_gives_the_same_partial(contributions, monkeypatch: py
         monkeypatch.setattr(module, "BATCH_BYTES", blocks * block)
         assert states(files) == whole
         assert states(files[::-1]) == whole
+        assert states(files, threads=3) == whole
+
+
+@pytest.mark.parametrize("cut", [1, 2, 4])
+def test_partials_of_any_split_combine_to_the_same_bytes(contributions, tmp_path: Path, cut: int) -> None:
+    files, planned = contributions
+    _, other = flow.keygen(planned.study)
+    flow.compute_to_partial(files, str(tmp_path / "whole.bfvp"))
+    for k, half in enumerate((files[cut:], files[:cut])):
+        flow.compute_to_partial(half, str(tmp_path / f"{k}.bfvp"))
+    merged = module.merge([str(tmp_path / f"{k}.bfvp") for k in (0, 1)], read_partial, flow.Engine(threads=2).open)
+    with (tmp_path / "merged.bfvp").open("wb") as stream:
+        write_partial(stream, merged)
+    assert (tmp_path / "merged.bfvp").read_bytes() == (tmp_path / "whole.bfvp").read_bytes()
+    assert read_partial(tmp_path / "whole.bfvp").ciphertexts == 1 + 4 + 1 + 2 + 9
+    with pytest.raises(KeyRefusedError):
+        flow.combine([str(tmp_path / "0.bfvp")], str(tmp_path / "r.bfvr"), key=other)
 
 
 @pytest.mark.parametrize("failing", [1, 2, 5, 16])

@@ -17,8 +17,11 @@ from io_tools import ROOT, take_apart
 
 from pybfv import flow
 from pybfv.io.key import read_public
+from pybfv.io.partial import read_partial
 from pybfv.io.result import read_result
 from pybfv.io.secret_key import SecretKey, read_secret
+from pybfv.server.accumulate import accumulate
+from pybfv.server.reference import ReferenceBackend
 
 GOLDEN = ROOT / "tests" / "vectors" / "golden"
 FILES = ["study.json", "secret.key", "public.key", "0.csv", "1.csv", "0.bfvc", "1.bfvc", "partial.bfvp", "result.bfvr"]
@@ -34,8 +37,10 @@ def _jobs() -> dict:
 JOBS = _jobs()
 # By hand from the tables. x: 1.5 -2 3.5 0 -4.5, y: 2 7 -1 4 9; sums -1.5 and 21, squares 38.75 and 151, products -55;
 # slope (5 * -55 + 1.5 * 21) / (5 * 38.75 - 2.25) = -487/383, intercept (21 + 1.5 * slope) / 5 = 2925/766.
+REGRESSION = [("n", 5), ("exact", "-3/10"), ("exact", "157/10"), ("exact", ["2925/766", "-487/383"])]
 EXPECTED = {
-    "regression": [("n", 5), ("exact", "-3/10"), ("exact", "157/10"), ("exact", ["2925/766", "-487/383"])],
+    "regression": REGRESSION,
+    "scaled": REGRESSION,
     "slots": [("exact", "6598/25"), ("exact", "3299/250")],
 }
 
@@ -57,7 +62,7 @@ def key_of(job: Path) -> SecretKey:
 def check(job: Path, document: dict) -> None:
     found = [r[field] for r, (field, _) in zip(document["results"], EXPECTED[job.name], strict=True)]
     assert found == [value for _, value in EXPECTED[job.name]]
-    assert (document["rows"], document["contributions"]) == ({"regression": 5, "slots": 20}[job.name], 2)
+    assert (document["rows"], document["contributions"]) == ({"regression": 5, "scaled": 5, "slots": 20}[job.name], 2)
 
 
 def test_the_folders_are_the_jobs() -> None:
@@ -88,6 +93,18 @@ def test_contributions_and_partials_compute(job: Path) -> None:
             assert np.array_equal(result.ciphertexts[name], ct) == (job.name == "slots")
 
 
+def test_the_accumulators_are_the_tensors_of_the_ciphertexts(job: Path) -> None:
+    """The partial from the contributions by FORMAT.md, section 7, in Python integers."""
+    study = flow.load_study(str(job / "study.json"))
+    partial = read_partial(job / "partial.bfvp")
+    assert study.product == {"regression": "scale-free", "scaled": "scaled", "slots": "none"}[job.name]
+    reference = ReferenceBackend(study.ps.n, study.ps.primes, study.wide)
+    expected, _ = accumulate([str(job / "1.bfvc"), str(job / "0.bfvc")], lambda _: reference)
+    for name, total, _, parts in study.names():
+        assert partial.accumulators[name].shape == study.state_shape(total, parts)
+        assert np.array_equal(partial.accumulators[name], expected.accumulators[name])
+
+
 def test_new_contributions_go_with_old_ones(job: Path) -> None:
     study, public = flow.load_study(str(job / "study.json")), read_public(job / "public.key")
     flow.encrypt(study, str(job / "0.csv"), public, str(job / "new.bfvc"))
@@ -102,6 +119,6 @@ def test_the_plan_is_still_read_as_it_was_written(job: Path) -> None:
         if name.endswith((".key", ".bfvc", ".bfvp", ".bfvr")):
             header = json.loads(take_apart((job / name).read_bytes())[1][0][1])
             assert header["study_hash"] == study.hash, name
-    modes = {"regression": ["public", "public"], "slots": ["public", "symmetric"]}[job.name]
+    modes = ["public", "symmetric" if job.name == "slots" else "public"]
     heads = [take_apart((job / f"{k}.bfvc").read_bytes())[1][0][1] for k in range(2)]
     assert [json.loads(h)["mode"] for h in heads] == modes

@@ -75,7 +75,7 @@ class Setting:
                 if key != total:
                     continue
                 t = study.moduli[r]
-                factor = -study.ps.q if len(total) == 2 else 1
+                factor = -study.ps.q if len(total) == 2 and study.product == "scale-free" else 1
                 change = [(b - a) * factor % t for a, b in zip(self.numbers(total), wanted, strict=True)]
                 batched = study.packing == "batched"
                 with (
@@ -97,9 +97,15 @@ class Setting:
         return self.changed(added)
 
 
-@pytest.fixture(scope="module", params=["coefficients totals", "coefficients slots", "batched totals", "batched slots"])
+SETTINGS = [
+    "coefficients totals none", "coefficients slots none",
+    "batched totals scale-free", "batched slots scale-free", "batched totals scaled", "batched slots scaled",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
 def setting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Setting:
-    packing, reveal = request.param.split()
+    packing, reveal, product = request.param.split()
     folder: Path = tmp_path_factory.mktemp("guards")
     rng = random.Random(request.param)
     values = [rng.randint(-LIMIT, LIMIT) for _ in range(ROWS - 2)] + [-LIMIT, LIMIT]
@@ -112,10 +118,11 @@ def setting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         max_rows=MAX_ROWS,
         max_contributions=1,
         reveal=reveal,
+        product=None if product == "none" else product,
         set_name="insecure_n64_q106",
         insecure=True,
     ).study
-    assert (study.packing, study.reveal, study.bounds[X].mid) == (packing, reveal, 0)
+    assert (study.packing, study.reveal, study.product, study.bounds[X].mid) == (packing, reveal, product, 0)
     secret, public = flow.keygen(study)
     flow.encrypt(study, str(csv), public, str(folder / "x.bfvc"))
     flow.compute([str(folder / "x.bfvc")], str(folder / "r.bfvr"), key=public)
@@ -202,7 +209,7 @@ def test_the_form_is_the_studys(setting: Setting) -> None:
     wrong = {
         "reveal": replace(result, reveal=other_reveal),
         "packing": replace(result, packing=other_packing),
-        "product": replace(result, product="scaled"),
+        "product": replace(result, product="scale-free" if study.product == "scaled" else "scaled"),
         "flood_bits": replace(result, flood_bits=study.flood_bits + 1),
         "ciphertexts": replace(result, ciphertexts={n: ct for n, ct in cts.items() if n != name}),
         "ciphertexts ": replace(result, ciphertexts=cts | {"sum.9.0": cts[name]}),

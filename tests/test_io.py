@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from io_tools import ROOT, SAMPLES, samples, slow_crc32c, write_contribution
+from io_tools import ROOT, SAMPLES, put_together, samples, slow_crc32c, take_apart, write_contribution
 
 from pybfv import native
 from pybfv.errors import DataError
@@ -23,6 +23,7 @@ from pybfv.io import (
     StudyDoc,
     atomic_output,
     canonical_bytes,
+    describe,
     parse_canonical,
     parse_study,
     read_partial,
@@ -316,6 +317,61 @@ def test_partials_that_do_not_fit(changes):
     changed(samples.partial())
     with pytest.raises(DataError):
         changed(samples.partial(), **changes)
+
+
+def scaled_partial(wide: object = (268369921, 268271617, 268238849), **data) -> Partial:
+    """A partial of a study with scaled products: accumulators of products have wide primes after the set's."""
+    study = StudyDoc.from_data(samples.STUDY | {"product": "scaled"} | ({} if wide is None else {"wide": wide}) | data)
+    primes = np.array([*samples.PRIMES, 268369921, 268271617, 268238849], dtype=np.uint64)[:, None]
+    words = np.arange(3 * 5 * 16, dtype=np.uint64).reshape(3, 5, 16) * np.uint64(1000003) + np.uint64(5)
+    arrays = {"sum.0.0": samples.residues(2, salt=11), "product.0.1.0": (words % primes).astype(np.uint32)}
+    return changed(samples.partial(), study=study, accumulators=arrays)
+
+
+def test_scaled_partials(tmp_path):
+    made = scaled_partial([268369921, 268271617, 268238849])
+    with atomic_output(tmp_path / "x.bfvp") as stream:
+        write_partial(stream, made)
+    again = read_partial(tmp_path / "x.bfvp")
+    for name, array in made.accumulators.items():
+        assert np.array_equal(again.accumulators[name], array)
+    facts = describe(tmp_path / "x.bfvp")
+    assert (facts["product"], facts["contents"]) == ("scaled", ["product.0.1.0", "sum.0.0"])
+    # the residues of the wide planes are checked against their own primes
+    for plane, prime in enumerate((*samples.PRIMES, 268369921, 268271617, 268238849)):
+        array = made.accumulators["product.0.1.0"].copy()
+        array[2, plane, 15] = prime - 1
+        changed(made, accumulators=made.accumulators | {"product.0.1.0": array})
+        array[2, plane, 15] = prime
+        with pytest.raises(DataError, match=r"product\.0\.1\.0"):
+            changed(made, accumulators=made.accumulators | {"product.0.1.0": array})
+        data = bytearray((tmp_path / "x.bfvp").read_bytes())
+        kind, records = take_apart(bytes(data))
+        payload = bytearray(records[3][1])
+        at = 4 * ((2 * 5 + plane) * 16 + 15)
+        payload[at : at + 4] = prime.to_bytes(4, "little")
+        (tmp_path / "bad.bfvp").write_bytes(put_together(kind, [*records[:3], (b"ACCU", bytes(payload)), *records[4:]]))
+        with pytest.raises(DataError, match=r"bad\.bfvp.*product\.0\.1\.0"):
+            read_partial(tmp_path / "bad.bfvp")
+    for name, cut in (("product.0.1.0", 2), ("product.0.1.0", 4), ("sum.0.0", 1)):
+        arrays = made.accumulators | {name: np.ascontiguousarray(made.accumulators[name][:, :cut])}
+        with pytest.raises(DataError, match="must be an array"):
+            changed(made, accumulators=arrays)
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        None, [], "x", 7, {}, [None], [True], ["268369921"], [0], [-1], [1], [10**300], [1 << 32], [[268369921]],
+        [268369921] * 3, [67043329, 268369921, 268271617], [268369921, 268271617, 268238849 + 2],
+        [268369921, 268271617, 97], list(range(100_000)),
+    ],
+)  # fmt: skip
+def test_wide_primes_that_are_none(wide):
+    scaled_partial([268369921, 268271617, 268238849])
+    with pytest.raises(DataError) as refused:
+        scaled_partial(wide)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("rows", "contributions"), [(23, 2), (1, 1), (64, 3), (5, 5), (100, 7)])

@@ -93,7 +93,8 @@ def section(number: int) -> str:
 
 
 def test_the_documents_study_fields():
-    text = (ROOT / "pybfv" / "io" / "FORMAT.md").read_text(encoding="utf-8").split("\n## 1. ")[1].split("\n## ")[0]
+    whole = (ROOT / "pybfv" / "io" / "FORMAT.md").read_text(encoding="utf-8")
+    text = whole.split("\n## 1. ")[1].split("\n## ")[0]
     study_rows, column_rows = (
         re.findall(r"^\| `(\w+)` \| ([a-z ]+) \|", part, re.M) for part in text.split("A column:")
     )
@@ -107,7 +108,7 @@ def test_the_documents_study_fields():
         max_contributions=2,
         reveal="slots",
         packing="batched",
-        product="scale-free",
+        product="scaled",
         moduli=(213057281,),
     )
     kinds = {str: "string", int: "integer", bool: "boolean"}
@@ -119,6 +120,19 @@ def test_the_documents_study_fields():
 
     assert dict(study_rows) == {field: kind(value) for field, value in made.items()}
     assert dict(column_rows) == {field: kind(value) for field, value in made["columns"][0].items()}
+    # of products
+    scale_free = {**made, "product": "scale-free"}
+    del scale_free["wide"]
+    assert Study(StudyDoc.from_data(scale_free)).wide == ()
+    need, base = 64 * get_set("insecure_n64_q106").q ** 2 * 2, get_set("insecure_n64_q106").q
+    listed = re.search(r"\*Wide primes\.\*.*?:((?: [0-9]+,?)+)", whole.replace("\n", " "))[1].replace(",", " ").split()
+    expected = []
+    for p in map(int, listed):
+        if base <= need:
+            expected.append(p)
+            base *= p
+    assert made["wide"] == expected
+    assert len(listed) == len(set(listed)) == 48
     # what the text says of columns and values
     study = Study(StudyDoc.from_data(made))
     assert [c["name"] for c in made["columns"]] == ["B", "a", "b"]

@@ -22,7 +22,7 @@ from pybfv.server.accumulate import Accumulation
 from pybfv.server.finish import COMBINED, finish
 from pybfv.server.noop import NoopBackend
 from pybfv.server.reference import ReferenceBackend
-from pybfv.study import Study
+from pybfv.study import PRODUCTS, Study
 from pybfv.workload import Column, ColumnBounds, Totals, discover, parse_specs
 
 SET = "insecure_n64_q214"
@@ -60,11 +60,13 @@ BASE = {
 }
 
 
-def make(specs: list[str], rows: int, reveal: str, moduli: tuple[int, ...] = ()) -> Study:
+def make(
+    specs: list[str], rows: int, reveal: str, moduli: tuple[int, ...] = (), allowed: tuple[str, ...] = ("scale-free",)
+) -> Study:
     workloads = parse_specs(specs, names_in(specs), NAMES)
     used = {c.name for w in workloads for c in w.columns()}
     base = {n: BASE.get(n, BASE["y"]) for n in used}
-    job = Job(tuple(workloads), base, rows, 4, reveal, "error")
+    job = Job(tuple(workloads), base, rows, 4, reveal, "error", allowed)
     return make_study(job, SET, moduli, insecure=True)
 
 
@@ -108,34 +110,56 @@ def accumulate(study: Study, backend, ciphertexts, batches: list[int]) -> dict[s
     return sums.save()
 
 
+def specs_of(name: str) -> list[str]:
+    return SPECS.get(name, [discover()[name].example])
+
+
+WORKLOADS = [
+    (name, product)
+    for name in sorted(discover())
+    for product in (PRODUCTS if make(specs_of(name), 100, "totals").depth else ["none"])
+]
+SIMULATED = [
+    (product, kernels)
+    for product in ("none", *PRODUCTS)
+    for kernels in ("ntt", "limb")
+    if product != "scaled"  # the DPU programs have none yet
+]
+
+
 @pytest.mark.parametrize("reveal", ["totals", "slots"])
-@pytest.mark.parametrize("name", sorted(discover()))
-def test_all_backends_agree(name: str, reveal: str) -> None:
-    specs = SPECS.get(name, [discover()[name].example])
+@pytest.mark.parametrize(("name", "product"), WORKLOADS)
+def test_all_backends_agree(name: str, product: str, reveal: str) -> None:
+    specs = specs_of(name)
     rows = make_rows(64 * 3 + 17, seed=sum(map(ord, name)), names=names_in(specs))
-    study = make(specs, len(rows), reveal)
+    study = make(specs, len(rows), reveal, allowed=(product,))
+    assert study.product == product
     secret, key = keygen(study)
     blocks = wire(study, rows)
     cts = encrypt_blocks(study, key, blocks)
     ps = study.ps
 
-    reference = accumulate(study, ReferenceBackend(ps.n, ps.primes), cts, [4])
+    reference = accumulate(study, ReferenceBackend(ps.n, ps.primes, study.wide), cts, [4])
     for body in native.bodies():
         for threads, batches in ((1, [4]), (2, [1, 3]), (3, [2, 1, 1])):
-            with native.Backend("cpu", ps.n, ps.primes, threads=threads, body=body) as backend:
+            with native.Backend("cpu", ps.n, ps.primes, threads=threads, body=body, wide=study.wide) as backend:
                 found = accumulate(study, backend, cts, batches)
             assert found.keys() == reference.keys()
             for key_, state in reference.items():
                 assert np.array_equal(found[key_], state), (body, threads, key_)
 
     for kernels, dpus, tasklets in (("ntt", 5, 7), ("limb", 3, 4)):
+        if (product, kernels) not in SIMULATED:
+            continue
         with native.Backend(
-            "sim", ps.n, ps.primes, kernels=kernels, dpus=dpus, tasklets=tasklets, strict=False
+            "sim", ps.n, ps.primes, kernels=kernels, dpus=dpus, tasklets=tasklets, strict=False, wide=study.wide
         ) as backend:
             found = accumulate(study, backend, cts, [1, 3])
         for key_, state in reference.items():
             assert np.array_equal(found[key_], state), (kernels, key_)
 
+    for name_, total, _, parts in study.names():
+        assert reference[name_].shape == study.state_shape(total, parts)
     with native.Backend("cpu", ps.n, ps.primes) as backend:
         partial = Partial(study.doc, key.key_id, ("00" * 16,), len(rows), 0, 4, reference)
         result = finish(partial, study, key, backend, COMBINED)
@@ -159,13 +183,31 @@ def test_all_backends_agree(name: str, reveal: str) -> None:
             assert w.finish(totals, ddof) == w.plain(rows, ddof)
 
 
-def test_partials_do_not_depend_on_order_or_split() -> None:
+def test_scaled_partials_begin_with_the_scale_free_ones() -> None:
+    """The first L planes of a scaled accumulator are the scale-free accumulator of the same ciphertexts."""
+    rows = make_rows(100, seed=8)
+    studies = [make(["variance:x", "linreg:y~x+z"], len(rows), "totals", allowed=(p,)) for p in PRODUCTS]
+    _, key = keygen(studies[0])
+    cts = encrypt_blocks(studies[0], key, wire(studies[0], rows))
+    ps, count = studies[0].ps, len(studies[0].ps.primes)
+    assert {s.product for s in studies} == set(PRODUCTS)
+    states = []
+    for study in studies:
+        with native.Backend("cpu", ps.n, ps.primes, wide=study.wide) as backend:
+            states.append(accumulate(study, backend, cts, [2]))
+    for name, state in states[0].items():
+        assert np.array_equal(states[1][name][:, :count], state)
+        assert states[1][name].shape[1] == count + (len(studies[1].wide) if name.startswith("product") else 0)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_partials_do_not_depend_on_order_or_split(product: str) -> None:
     rows = make_rows(64 * 4, seed=5)
-    study = make(["variance:x", "linreg:y~x+z"], len(rows), "totals")
+    study = make(["variance:x", "linreg:y~x+z"], len(rows), "totals", allowed=(product,))
     _, key = keygen(study)
     cts = encrypt_blocks(study, key, wire(study, rows))
     ps, per = study.ps, study.per_block
-    with native.Backend("cpu", ps.n, ps.primes) as backend:
+    with native.Backend("cpu", ps.n, ps.primes, wide=study.wide) as backend:
         whole = accumulate(study, backend, cts, [4])
         order = np.concatenate([cts[k * per : (k + 1) * per] for k in (2, 0, 3, 1)])
         shuffled = accumulate(study, backend, order, [1, 1, 2])
@@ -181,22 +223,23 @@ def test_partials_do_not_depend_on_order_or_split() -> None:
             assert np.array_equal(shuffled[name], whole[name])
 
 
+@pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("count", [2, 3])
-def test_several_moduli(count: int) -> None:
+def test_several_moduli(count: int, product: str) -> None:
     """A range that one t can't hold is spread over coprime moduli, batched and in coefficients."""
     for specs in (["variance:z"], ["sum:z"]):
         rows = make_rows(100, seed=count)
-        single = make(specs, len(rows), "totals")
+        single = make(specs, len(rows), "totals", allowed=(product,))
         need = max(interval.span + 1 for interval, _ in single.growth.values())
         from pybfv.client.plan import choose_moduli
 
         moduli = choose_moduli(single.ps, single.packing, need, count, 1 << 60)
         assert moduli is not None
-        study = make(specs, len(rows), "totals", moduli)
+        study = make(specs, len(rows), "totals", moduli, (product,))
         secret, key = keygen(study)
         cts = encrypt_blocks(study, key, wire(study, rows))
         ps = study.ps
-        with native.Backend("cpu", ps.n, ps.primes) as backend:
+        with native.Backend("cpu", ps.n, ps.primes, wide=study.wide) as backend:
             state = accumulate(study, backend, cts, [2])
             partial = Partial(study.doc, key.key_id, ("00" * 16,), len(rows), 0, 2, state)
             result = finish(partial, study, key, backend, COMBINED)

@@ -76,21 +76,21 @@ class _Reader:
         self.result, self.study, self.ring, self.secret = result, study, ring, secret
         self.failed = False
 
-    def numbers(self, name: str, modulus: int, depth: int) -> list[int]:
+    def numbers(self, name: str, modulus: int, total: Key) -> list[int]:
         """The decoded numbers mod t: one total, or N slots (or coefficients) under --reveal slots."""
         study, t = self.study, self.study.moduli[modulus]
         n = study.ps.n
         phase = self.secret.phase(self.result.ciphertexts[name])  # worth as much as the key
         single = study.reveal == "totals" and study.packing == "batched"
         try:
-            read = round_phase(self.ring, phase, t, 0, 1 if single else n, noise_bound(study, modulus, depth))
+            bound = noise_bound(study, modulus, len(total) - 1)
+            read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
         except DataError:
             self.failed = True  # told once all have been read, so that time does not tell which failed
             return [0] if study.reveal == "totals" else [0] * n
         finally:
             wipe(phase)
-        # A scale-free product carries the factor -q (docs/noise.md); fresh ones carry 1.
-        undo = pow(-study.ps.q, -1, t) if depth else 1
+        undo = pow(study.factor(total, modulus), -1, t)
         if single:
             return [read[0] * n * undo % t]
         if study.packing == "batched":
@@ -113,7 +113,7 @@ def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
     with native.Ring(ps.n, ps.primes) as ring, Secret(ring, key.s) as secret:
         reader = _Reader(result, study, ring, secret)
         for total, parts in names.items():
-            columns = [reader.numbers(name, r, len(total) - 1) for name, r in parts]
+            columns = [reader.numbers(name, r, total) for name, r in parts]
             interval, _ = study.growth[total]
             joined = (sum(u * x for u, x in zip(units, column, strict=True)) for column in zip(*columns, strict=True))
             numbers = [_into(interval, value, modulus) for value in joined]

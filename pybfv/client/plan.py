@@ -21,6 +21,7 @@ from pybfv.study import (
     MAX_CIPHERTEXTS,
     MAX_MODULI,
     MAX_ROWS,
+    PRODUCTS,
     Noise,
     Shape,
     Study,
@@ -28,13 +29,17 @@ from pybfv.study import (
     growth_of,
     noise_of,
     reads_of,
+    wide_of,
 )
 from pybfv.workload import Column, ColumnBounds, Interval, Recorder, Workload, show_name
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be carried: statistics, bounds of every encrypted column, limits, who may see what."""
+    """What is to be carried: statistics, bounds of every encrypted column, limits, who may see what.
+
+    ``allowed``: the products that a plan may take, of PRODUCTS, in the order of preference.
+    """
 
     workloads: tuple[Workload, ...]
     base: dict[str, ColumnBounds]
@@ -42,6 +47,7 @@ class Job:
     max_contributions: int
     reveal: str
     missing: str
+    allowed: tuple[str, ...] = PRODUCTS
 
     @cached_property
     def bounds(self) -> dict[Column, ColumnBounds]:
@@ -63,6 +69,11 @@ class Job:
     def results(self) -> int:
         """Sums and products that are finished and decrypted."""
         return len(self.recorder.sums) + len(self.recorder.products)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """How the study's products may be taken: "none" for a job of sums."""
+        return self.allowed if self.depth else ("none",)
 
     @property
     def packing(self) -> str:
@@ -97,9 +108,10 @@ class Need:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A parameter set with plaintext moduli that carry the job."""
+    """A parameter set with a product and plaintext moduli that carry the job."""
 
     ps: ParameterSet
+    product: str
     moduli: tuple[int, ...]
     noises: tuple[Noise, ...]
     cost: int
@@ -128,19 +140,19 @@ def need_of(job: Job, ps: ParameterSet) -> Need:
     return Need(scaled.hi - scaled.lo + 1, statistic, column)
 
 
-def _noise(job: Job, ps: ParameterSet, t: int, moduli: int) -> Noise | None:
+def _noise(job: Job, ps: ParameterSet, product: str, t: int, moduli: int) -> Noise | None:
     reads = reads_of(ps.n, job.results, moduli, job.packing, job.reveal)
-    return noise_of(ps, job.shape(ps.n), t, job.depth, reads=reads, packing=job.packing, reveal=job.reveal)
+    return noise_of(ps, job.shape(ps.n), t, product, reads=reads, packing=job.packing, reveal=job.reveal)
 
 
-def capacity(job: Job, ps: ParameterSet, moduli: int = 1) -> int:
-    """The largest t whose noise bounds the set meets for the job; 0 when none does."""
+def capacity(job: Job, ps: ParameterSet, product: str, moduli: int = 1) -> int:
+    """The largest t whose noise bounds the set meets for the job with that product; 0 when none does."""
     low, high = 1, ps.q
-    if _noise(job, ps, 2, moduli) is None:
+    if _noise(job, ps, product, 2, moduli) is None:
         return 0
     while high - low > 1:
         middle = (low + high) // 2
-        if _noise(job, ps, middle, moduli) is None:
+        if _noise(job, ps, product, middle, moduli) is None:
             high = middle
         else:
             low = middle
@@ -209,32 +221,41 @@ def choose_moduli(ps: ParameterSet, packing: str, values: int, count: int, cap: 
     return tuple(found)
 
 
-def _candidate(job: Job, ps: ParameterSet, moduli: tuple[int, ...]) -> Candidate | None:
-    noises = [_noise(job, ps, t, len(moduli)) for t in moduli]
+def _candidate(job: Job, ps: ParameterSet, product: str, moduli: tuple[int, ...]) -> Candidate | None:
+    noises = [_noise(job, ps, product, t, len(moduli)) for t in moduli]
     if any(x is None for x in noises):
         return None
     shape = job.shape(ps.n)
-    blocks = min(shape.max_rows, shape.max_contributions + shape.max_rows // ps.n)
-    cost = blocks * ps.n * 8 * len(ps.primes) * len(moduli)
-    return Candidate(ps, moduli, tuple(x for x in noises if x is not None), cost)
+    try:
+        wide_of(ps, shape, product)
+    except PlanError:  # more ciphertexts than there are wide primes for
+        return None
+    cost = shape.ciphertexts * ps.n * 8 * len(ps.primes) * len(moduli)
+    return Candidate(ps, product, moduli, tuple(x for x in noises if x is not None), cost)
 
 
 def candidates(job: Job, sets: Sequence[ParameterSet]) -> list[Candidate]:
-    """Every set that carries the job, each with as few moduli as it can, best first."""
+    """Every set and product that carry the job, each with as few moduli as it can, best first."""
     found = []
     for ps in sets:
         values = need_of(job, ps).values
-        for count in range(1, MAX_MODULI + 1):
-            cap = capacity(job, ps, count)
-            if cap < 2:
-                break
-            if count * cap.bit_length() < values.bit_length():
-                continue
-            moduli = choose_moduli(ps, job.packing, values, count, cap)
-            candidate = _candidate(job, ps, moduli) if moduli else None
-            if candidate:
-                found.append(candidate)
-                break
+        for product in job.ways:
+            for count in range(1, MAX_MODULI + 1):
+                cap = capacity(job, ps, product, count)
+                if cap < 2:
+                    break
+                if count * cap.bit_length() < values.bit_length():
+                    continue
+                moduli = choose_moduli(ps, job.packing, values, count, cap)
+                candidate = _candidate(job, ps, product, moduli) if moduli else None
+                if candidate:
+                    found.append(candidate)
+                    break
+    return _best_first(found)
+
+
+def _best_first(found: list[Candidate]) -> list[Candidate]:
+    """By rank; on equal bytes the product that is preferred, as it comes first and sorting keeps the order."""
     return sorted(found, key=lambda c: (c.rank, not c.checked))
 
 
@@ -247,10 +268,11 @@ def _refusal(job: Job, sets: Sequence[ParameterSet], moduli: Sequence[int]) -> P
     """Names the statistic, the column, the bits missing, and what would carry the job."""
     ps = sets[-1]
     need = need_of(job, ps)
-    cap = capacity(job, ps)
+    cap = max(capacity(job, ps, product) for product in job.ways)
     u = job.shape(ps.n).ciphertexts
     what = f"{need.statistic}, column {need.column}: totals need {need.bits:.1f} bits of t"
-    over = "products" if job.depth else "sums"
+    restricted = job.depth == 1 and set(job.allowed) != set(PRODUCTS)
+    over = (f"{job.allowed[0]} products" if restricted else "products") if job.depth else "sums"
     have = math.log2(cap) if cap > 1 else 0.0
     if moduli:
         given = math.log2(math.prod(moduli))
@@ -268,8 +290,12 @@ def _refusal(job: Job, sets: Sequence[ParameterSet], moduli: Sequence[int]) -> P
         )
     else:
         lack = f"{ps.name} carries {have:.1f} bits a ciphertext: {need.bits - have:.1f} bits missing"
+    freed = replace(job, allowed=PRODUCTS) if restricted else job
     carriers = [c.ps.name for c in candidates(job, _default_sets())]
-    if carriers and moduli:
+    if restricted and _carried(freed, ps, moduli):
+        other = next(p for p in PRODUCTS if p not in job.allowed)
+        way_out = f"{ps.name} carries it with --product {other}; or leave --product out"
+    elif carriers and moduli:
         way_out = f"leave --plain-modulus{' and --set' if ps.name not in carriers else ''} to the planner"
         way_out += f" ({carriers[0]} carries it)"
     elif carriers:
@@ -277,6 +303,14 @@ def _refusal(job: Job, sets: Sequence[ParameterSet], moduli: Sequence[int]) -> P
     else:
         way_out = "no set carries it: narrow --bounds, or plan for fewer rows or --max-contributions"
     return PlanError(f"{what}; {lack}; {way_out}")
+
+
+def _carried(job: Job, ps: ParameterSet, moduli: Sequence[int]) -> bool:
+    """Whether a set carries the job, with the moduli given if there are any."""
+    if not moduli:
+        return bool(candidates(job, [ps]))
+    held = math.prod(moduli) >= need_of(job, ps).values
+    return held and any(_candidate(job, ps, product, tuple(moduli)) for product in job.ways)
 
 
 def choose(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *, insecure: bool = False) -> Candidate:
@@ -321,10 +355,9 @@ def choose(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *,
         planned = usable
         for ps in planned:
             if math.prod(moduli) >= need_of(job, ps).values:
-                candidate = _candidate(job, ps, tuple(moduli))
-                if candidate:
-                    found.append(candidate)
-        found.sort(key=lambda c: (c.rank, not c.checked))
+                tried = [_candidate(job, ps, product, tuple(moduli)) for product in job.ways]
+                found += [c for c in tried if c is not None]
+        found = _best_first(found)
     if not found:
         raise _refusal(job, planned, moduli)
     return found[0]
@@ -342,7 +375,7 @@ def make_study(job: Job, set_name: str | None = None, moduli: Sequence[int] = ()
         max_contributions=job.max_contributions,
         reveal=job.reveal,
         packing=job.packing,
-        product="scale-free" if job.depth else "none",
+        product=best.product,
         moduli=best.moduli,
     )
     return Study(StudyDoc.from_data(data))
@@ -357,6 +390,7 @@ def rows_carried(study: Study) -> int:
         study.shape.max_contributions,
         study.reveal,
         study.missing,
+        (study.product,),
     )
     held = math.prod(study.moduli)
 
@@ -367,7 +401,7 @@ def rows_carried(study: Study) -> int:
         return (
             tried.shape(study.ps.n).ciphertexts <= MAX_CIPHERTEXTS
             and held >= need_of(tried, study.ps).values
-            and _candidate(tried, study.ps, study.moduli) is not None
+            and _candidate(tried, study.ps, study.product, study.moduli) is not None
         )
 
     low, high = study.shape.max_rows, MAX_ROWS + 1
@@ -398,6 +432,14 @@ def _modulus_text(study: Study, t: int) -> str:
     return f"{t}{factors} ({math.log2(t):.1f} bits)"
 
 
+_PRODUCT_TEXT = {
+    "scale-free": "scale-free, mod q throughout",
+    "scaled": "scaled: summed over the integers, rounded once; carries more and takes longer",
+}
+
+_ASSUMED = {"scaled": ", if ciphertexts look uniform to their noise (docs/noise.md)"}
+
+
 def describe(study: Study) -> list[tuple[str, str]]:
     """The plan in words, as (label, text) lines."""
     ps = study.ps
@@ -418,6 +460,7 @@ def describe(study: Study) -> list[tuple[str, str]]:
         ("security", security),
         ("t", t_text),
         ("packing", f"{study.packing}, {len(study.moduli)} ciphertext(s) a value"),
+        *([("product", _PRODUCT_TEXT[study.product])] if study.depth else []),
         (
             "reveals",
             "totals only" if study.reveal == "totals" else "every slot, to a key holder who owns the data",
@@ -425,7 +468,7 @@ def describe(study: Study) -> list[tuple[str, str]]:
         ("bytes", f"{per_value} a value, {per_row} a row, {block} a file of up to {ps.n} rows"),
         ("planned for", _planned_for(study)),
         ("could carry", f"{rows_carried(study)} rows"),
-        ("decryption", "fails with probability below 2^-128 a job"),
+        ("decryption", "fails with probability below 2^-128 a job" + _ASSUMED.get(study.product, "")),
         ("flooding", _flooding(study)),
         ("range check", f"a forged number passes with probability 2^-{-math.log2(2 * worst):.1f}"),
     ]

@@ -12,6 +12,7 @@ from pybfv.client.csvio import CsvOptions, TableFacts
 from pybfv.client.csvsource import Source, source_name
 from pybfv.client.plan import Job
 from pybfv.errors import DataError, PlanError, UsageError
+from pybfv.study import PRODUCTS
 from pybfv.workload import ColumnBounds, decimal_text, parse_bounds, parse_specs, show_name, show_names
 
 
@@ -34,13 +35,17 @@ def propose(
     max_contributions: int | None = None,
     reveal: str = "totals",
     missing: str = "error",
+    product: str | None = None,
     options: CsvOptions,
 ) -> Proposal:
     """The job of one or more tables, which are read for bounds and rows unless those are given.
 
     ``bounds``: texts COL=LO:HI; the number of decimals of LO and HI is the column's scale. Tables with a
     header only serve when every column has bounds and ``max_rows`` is given. Columns are found by name.
+    ``product``: the only one of PRODUCTS that the plan may take; None leaves the choice to it.
     """
+    if product is not None and product not in PRODUCTS:
+        raise UsageError(f"unknown product {product!r}; known are {', '.join(PRODUCTS)}")
     where = ", ".join(source_name(source) for source in sources)
     declared = _declared(bounds, options)
     names = csvio.read_header(sources[0], options)
@@ -77,7 +82,10 @@ def propose(
         raise PlanError(f"--max-rows is {max_rows}, but {where} has {rows} rows; give a larger one")
     most = rows if max_rows is None else max_rows
     files = most if max_contributions is None else max_contributions
-    return Proposal(Job(tuple(workloads), base, most, files, reveal, missing), notes, publishes)
+    job = Job(tuple(workloads), base, most, files, reveal, missing, (product,) if product else PRODUCTS)
+    if product and not job.depth:
+        notes.append("no statistic takes products: --product has no effect")
+    return Proposal(job, notes, publishes)
 
 
 def _short(text: str) -> str:

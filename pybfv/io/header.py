@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pybfv import native
-from pybfv.errors import DataError, PlanError
+from pybfv.errors import DataError, PlanError, UsageError
 from pybfv.io.container import MAX_COUNT, RecordReader, RecordWriter, wire
 from pybfv.io.study import StudyDoc, read_study_record
 from pybfv.params import ParameterSet, get_set
@@ -146,16 +148,57 @@ def require_array(array: Any, shape: tuple[int, ...], dtype: type, what: str) ->
     return array
 
 
+def wide_primes_of(study: StudyDoc) -> tuple[int, ...]:
+    """The primes that the accumulators of a study's scaled products have beyond the set's; () without such products.
+
+    DataError when the study names scaled products and no primes; whether they are the right ones, a study's
+    checks tell (FORMAT.md, section 1).
+    """
+    if study.data.get("product") != "scaled":
+        return ()
+    primes = study.data.get("wide")
+    if type(primes) is not list or not primes or any(type(p) is not int or not 1 < p < 1 << 32 for p in primes):
+        raise DataError(f"study {study.hash[:16]} has scaled products and no list of wide primes; plan it anew")
+    return tuple(primes)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which primes the residue polynomials of named ciphertexts have.
+
+    Those of the set; accumulators of scaled products, whose names begin with ``product.``, have ``wide`` primes
+    after them. Ciphertexts proper have none.
+    """
+
+    params: ParameterSet
+    wide: tuple[int, ...] = ()
+
+    def primes(self, name: str) -> tuple[int, ...]:
+        """The primes of a polynomial's planes, in their order."""
+        return self.params.primes + (self.wide if name.startswith("product.") else ())
+
+    def shape(self, name: str, parts: int) -> tuple[int, int, int]:
+        """The shape of a named array."""
+        return parts, len(self.primes(name)), self.params.n
+
+    def bytes(self, entries: list[tuple[str, int]]) -> int:
+        """Bytes of all those polynomials."""
+        return sum(4 * math.prod(self.shape(name, parts)) for name, parts in entries)
+
+
 @lru_cache(maxsize=32)
 def _ring(n: int, primes: tuple[int, ...]) -> native.Ring:
     return native.Ring(n, primes)
 
 
-def check_residues(params: ParameterSet, array: np.ndarray, where: str) -> None:
-    """Refuses an array [..., L, N] in which a residue is not below its prime; ``where`` begins messages."""
+def check_residues(params: ParameterSet, array: np.ndarray, where: str, primes: tuple[int, ...] | None = None) -> None:
+    """Refuses an array [..., L, N] in which a residue is not below its prime; ``where`` begins messages.
+
+    ``primes``: the planes', where they are not the set's.
+    """
     try:
-        _ring(params.n, params.primes).check_residues(array)
-    except DataError as exc:
+        _ring(params.n, primes or params.primes).check_residues(array)
+    except (DataError, UsageError) as exc:  # UsageError: a study's wide primes are none
         raise DataError(f"{where}: {exc}") from None
 
 
@@ -165,7 +208,7 @@ def check_not_transparent(array: np.ndarray, where: str) -> None:
         raise DataError(f"{where}: it is not encrypted (its second part is zero); encrypt the data again")
 
 
-def check_named(params: ParameterSet, arrays: Mapping[str, np.ndarray]) -> None:
+def check_named(layout: Layout, arrays: Mapping[str, np.ndarray]) -> None:
     """Refuses named polynomials that a file must not hold: names, shapes, residues, transparency."""
     if not arrays:
         raise DataError("there are no ciphertexts to write; give at least one")
@@ -176,8 +219,8 @@ def check_named(params: ParameterSet, arrays: Mapping[str, np.ndarray]) -> None:
         parts = array.shape[0] if isinstance(array, np.ndarray) and array.ndim == 3 else 0
         if not MIN_PARTS <= parts <= MAX_PARTS:
             raise DataError(f"{where} must have {MIN_PARTS} to {MAX_PARTS} parts of shape [L, N]")
-        require_array(array, (parts, len(params.primes), params.n), np.uint32, where)
-        check_residues(params, np.ascontiguousarray(array), where)
+        require_array(array, layout.shape(name, parts), np.uint32, where)
+        check_residues(layout.params, np.ascontiguousarray(array), where, layout.primes(name))
         check_not_transparent(array, where)
 
 
@@ -210,26 +253,21 @@ def take_named(fields: Fields, field: str) -> list[tuple[str, int]]:
     return [(name, parts) for name, parts in entries]
 
 
-def named_bytes(params: ParameterSet, entries: list[tuple[str, int]]) -> int:
-    """Bytes of all those polynomials."""
-    return 4 * len(params.primes) * params.n * sum(parts for _, parts in entries)
-
-
 def read_named(
-    reader: RecordReader, tag: bytes, params: ParameterSet, entries: list[tuple[str, int]]
+    reader: RecordReader, tag: bytes, layout: Layout, entries: list[tuple[str, int]]
 ) -> dict[str, np.ndarray]:
     """The arrays of the records that write_named wrote, checked; none is allocated before its size is."""
-    total = named_bytes(params, entries)
+    total = layout.bytes(entries)
     left = reader.source.left
     if total > (MAX_PIPED if left is None else left):
         raise reader.damaged(f"its header announces {total} bytes of ciphertexts, more than it can hold")
     arrays = {}
     for name, parts in entries:
-        reader.expect(tag, named_bytes(params, [(name, parts)]))
-        array = np.empty((parts, len(params.primes), params.n), dtype=np.uint32)
+        reader.expect(tag, layout.bytes([(name, parts)]))
+        array = np.empty(layout.shape(name, parts), dtype=np.uint32)
         reader.payload_into(array)
         where = f"{reader.origin}: ciphertext {name!a}"
-        check_residues(params, array, where)
+        check_residues(layout.params, array, where, layout.primes(name))
         check_not_transparent(array, where)
         arrays[name] = array
     return arrays

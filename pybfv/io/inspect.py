@@ -10,7 +10,7 @@ from pybfv.errors import PlanError
 from pybfv.io import ciphertext, partial, result
 from pybfv.io.canonical import MAX_BYTES
 from pybfv.io.container import MAGIC, PROLOGUE_SIZE, VERSION, Kind, RecordReader, sniff
-from pybfv.io.header import named_bytes, read_study_of
+from pybfv.io.header import Layout, read_study_of
 from pybfv.io.key import read_public_records
 from pybfv.io.source import PathLike, Source, open_source
 from pybfv.io.study import STUDY_VERSION, StudyDoc, parse_study
@@ -24,10 +24,10 @@ def describe(path: PathLike) -> dict[str, Any]:
     """The facts of any of our files but a secret key (KeyRefusedError), ready for JSON.
 
     ``path``: a file, or ``-``. Always: file, kind, version, study (hash), statistics (the study's), set,
-    insecure, ring_dimension, log2_q (these four null where a study names no known set). By kind: key,
-    rows, dropped_rows, contributions, contribution, mode, blocks, ciphertexts_per_block, ciphertexts,
-    reveal, product, packing, flood_bits, backend, contents. Of a regular file the header, study and
-    end are checked, the polynomials are not: they are checked where they are used.
+    insecure, ring_dimension, log2_q (these four null where a study names no known set), reveal, product
+    (both as the study says). By kind: key, rows, dropped_rows, contributions, contribution, mode, blocks,
+    ciphertexts_per_block, ciphertexts, packing, flood_bits, backend, contents. Of a regular file the
+    header, study and end are checked, the polynomials are not: they are checked where they are used.
     """
     with open_source(path) as source:
         start = source.read_up_to(PROLOGUE_SIZE)
@@ -78,6 +78,7 @@ def _common(study: StudyDoc, params: ParameterSet | None) -> dict[str, Any]:
         "study": study.hash,
         "statistics": statistics if isinstance(statistics, list) else [],
         "reveal": study.data.get("reveal"),
+        "product": study.data.get("product"),
         "set": params.name if params else None,
         "insecure": params.insecure if params else None,
         "ring_dimension": params.n if params else None,
@@ -114,7 +115,7 @@ def _partial(reader: RecordReader) -> dict[str, Any]:
     study = read_study_of(reader, header.study_hash, header.params)
     totals, skipped = reader.skip_to_end()
     partial.check_totals(reader, totals, header)
-    _check_skipped(reader, skipped, 16 * header.contributions + named_bytes(header.params, header.entries))
+    _check_skipped(reader, skipped, 16 * header.contributions + header.layout(study).bytes(header.entries))
     return _common(study, header.params) | {
         "key": header.key_id,
         "contributions": header.contributions,
@@ -131,7 +132,7 @@ def _result(reader: RecordReader) -> dict[str, Any]:
     study = read_study_of(reader, found["study_hash"], params)
     totals, skipped = reader.skip_to_end()
     result.check_totals(reader, totals, found)
-    _check_skipped(reader, skipped, named_bytes(params, found["entries"]))
+    _check_skipped(reader, skipped, Layout(params).bytes(found["entries"]))
     shared = ("contributions", "rows", "reveal", "product", "packing", "flood_bits", "backend")
     return (
         _common(study, params)

@@ -15,6 +15,7 @@ from pybfv.errors import DataError
 from pybfv.io.container import EndTotals, Kind, RecordReader, RecordWriter, open_records
 from pybfv.io.header import (
     Fields,
+    Layout,
     check_named,
     named_field,
     params_fields,
@@ -24,6 +25,7 @@ from pybfv.io.header import (
     require_hex,
     study_params,
     take_named,
+    wide_primes_of,
     write_named,
 )
 from pybfv.io.source import PathLike
@@ -42,7 +44,8 @@ class Partial:
 
     ``contribution_ids``: sorted, distinct, 32 hexadecimal digits each. ``rows``, ``dropped``: over all
     of them. ``ciphertexts``: summed ciphertexts per column. ``accumulators``: by name, uint32
-    [parts, L, N], NTT form, reduced. DataError when these don't fit each other.
+    [parts, L, N], those of scaled products [3, L + K, N] with K wide primes, NTT form, reduced.
+    DataError when these don't fit each other.
     """
 
     study: StudyDoc
@@ -70,7 +73,7 @@ class Partial:
         why = misfit(self.params.n, len(self.contribution_ids), self.rows, self.ciphertexts)
         if why:
             raise DataError(f"this partial can't be: {why}")
-        check_named(self.params, self.accumulators)
+        check_named(Layout(self.params, wide_primes_of(self.study)), self.accumulators)
 
     @property
     def contributions(self) -> int:
@@ -128,6 +131,10 @@ class PartialHeader:
     ciphertexts: int
     entries: list[tuple[str, int]]
 
+    def layout(self, study: StudyDoc) -> Layout:
+        """How large the accumulators of that study are."""
+        return Layout(self.params, wide_primes_of(study))
+
 
 def take_header(reader: RecordReader) -> PartialHeader:
     """Reads and checks the header."""
@@ -165,6 +172,6 @@ def read_partial(path: PathLike) -> Partial:
         ids = tuple(text[i : i + 32] for i in range(0, len(text), 32))
         if any(a >= b for a, b in itertools.pairwise(ids)):
             raise reader.damaged("its contribution ids are not sorted and distinct")
-        arrays = read_named(reader, ACCUMULATOR, header.params, header.entries)
+        arrays = read_named(reader, ACCUMULATOR, header.layout(study), header.entries)
         check_totals(reader, reader.end(), header)
     return Partial(study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays)

@@ -15,6 +15,7 @@ from pybfv.errors import DataError
 from pybfv.io.container import EndTotals, Kind, RecordReader, RecordWriter, open_records
 from pybfv.io.header import (
     Fields,
+    Layout,
     check_named,
     named_field,
     params_fields,
@@ -68,7 +69,7 @@ class Result:
         require_count(self.contributions, "contributions", 1)
         # The header's own checks serve for the rest: a result that can't be read is never written.
         _described(Fields(_description(self), "this result"))
-        check_named(self.params, self.ciphertexts)
+        check_named(Layout(self.params), self.ciphertexts)
 
     def __repr__(self) -> str:
         return f"Result(contributions={self.contributions}, rows={self.rows}, key_id={self.key_id})"
@@ -158,7 +159,7 @@ def read_result(path: PathLike) -> Result:
     with open_records(path, Kind.RESULT) as reader:
         found = take_header(reader)
         study = read_study_of(reader, found.pop("study_hash"), found["params"])
-        arrays = read_named(reader, CIPHERTEXT, found.pop("params"), found.pop("entries"))
+        arrays = read_named(reader, CIPHERTEXT, Layout(found.pop("params")), found.pop("entries"))
         check_totals(reader, reader.end(), found)
     try:
         return Result(study=study, ciphertexts=arrays, **found)

@@ -1,7 +1,8 @@
 """Accumulate: contributions in, one partial out. Deterministic and associative, no key needed.
 
-A partial holds the unscaled accumulators mod q, reduced, and the ids of the contributions in it; the
-same contributions give the same bytes in any order, split, thread count and backend.
+A partial holds the unscaled accumulators, reduced (mod q; of scaled products the integer tensor, mod q and the
+wide primes), and the ids of the contributions in it; the same contributions give the same bytes in any
+order, split, thread count and backend.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Accumulation:
         self.backend = backend
         self._accs: dict[str, Any] = {}
         for name, key, _, parts in study.names():
-            self._accs[name] = backend.acc_new("sum" if len(key) == 1 else "product", parts)
+            self._accs[name] = backend.acc_new(study.kind(key), parts)
 
     def feed(self, ciphertexts: Any, blocks: int) -> None:
         """Adds ``blocks`` row blocks: ciphertexts [blocks * per_block, 2, L, N] in file order.
@@ -57,12 +58,11 @@ class Accumulation:
 
     def load(self, states: dict[str, Any]) -> None:
         """Adds saved states."""
-        for name, acc in self._accs.items():
-            kind, parts = ("sum", 2) if name.startswith("sum.") else ("product", 3)
-            other = self.backend.acc_new(kind, parts)
+        for name, key, _, parts in self.study.names():
+            other = self.backend.acc_new(self.study.kind(key), parts)
             try:
                 self.backend.acc_load(other, states[name])
-                self.backend.acc_merge(acc, other)
+                self.backend.acc_merge(self._accs[name], other)
             finally:
                 self.backend.acc_drop(other)
 
@@ -285,7 +285,7 @@ def merge(sources: Sequence[str], read: Callable[[str], Partial], open_backend: 
         for source in sources:
             part = read(source)
             study = ledger.admit(source, part.study, part.key_id, part.contribution_ids)
-            expected = {name: (parts, len(study.ps.primes), study.ps.n) for name, _, _, parts in study.names()}
+            expected = {name: study.state_shape(key, parts) for name, key, _, parts in study.names()}
             if {name: x.shape for name, x in part.accumulators.items()} != expected or part.params != study.ps:
                 raise DataError(f"{source}: its accumulators are not those of its study; get the file again")
             if sums is None:

@@ -61,10 +61,10 @@ class Engine:
         raise BackendUnavailableError("; ".join(refused))
 
     def _open(self, name: str, study: Study) -> Backend:
-        ps = study.ps
+        ps, where = study.ps, {"kernels": self.kernels, "wide": study.wide}
         if name == "cpu":
-            return native.Backend(name, ps.n, ps.primes, threads=self.threads, kernels=self.kernels)
-        return native.Backend(name, ps.n, ps.primes, kernels=self.kernels, dpus=self.dpus, tasklets=self.tasklets)
+            return native.Backend(name, ps.n, ps.primes, threads=self.threads, **where)
+        return native.Backend(name, ps.n, ps.primes, dpus=self.dpus, tasklets=self.tasklets, **where)
 
 
 CPU = Engine()

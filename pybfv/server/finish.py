@@ -1,6 +1,7 @@
 """Finish: a partial becomes a result that may leave the server.
 
-The accumulators get their factor (t for scale-free products: docs/noise.md). Under "totals" the
+The accumulators get their factor (docs/noise.md): scale-free products t, and scaled ones, which hold an integer
+tensor, t/q with one rounding. Under "totals" the
 result is then re-randomised with a fresh encryption of zero in its own size and blinded so that it
 decrypts to nothing but the total; both steps are needed (tests/test_totals.py mounts the attacks).
 """
@@ -19,6 +20,7 @@ from pybfv.io.result import Result
 from pybfv.scheme import public
 from pybfv.server.backend import Backend
 from pybfv.study import Study
+from pybfv.workload import Key
 
 COMBINED = {"name": "combined", "kernels": None, "threads": None, "dpus": None, "tasklets": None}
 """What a result of partials says of backends: partials carry none."""
@@ -61,6 +63,26 @@ def require_key(study: Study, key_id: str, key: PublicKey | None) -> None:
         )
 
 
+def unblinded(
+    state: np.ndarray, study: Study, total: Key, modulus: int, ring: native.Ring, backend: Backend
+) -> np.ndarray:
+    """The ciphertext [parts, L, N] of a total's accumulator."""
+    kind, t = study.kind(total), study.moduli[modulus]
+    if kind == "scaled":
+        with native.Lifter(ring, study.wide) as lifter:
+            return lifter.scale_round(state, t)
+    acc = backend.acc_new(kind, len(state))
+    try:
+        backend.acc_load(acc, state)
+        array = backend.acc_finish(acc, [t % p if kind == "product" else 1 for p in ring.primes])
+        try:
+            return backend.get(array)[0]
+        finally:
+            backend.drop(array)
+    finally:
+        backend.acc_drop(acc)
+
+
 def finish(partial: Partial, study: Study, key: PublicKey | None, backend: Backend, info: dict[str, Any]) -> Result:
     """The result of a partial. ``key`` is needed under totals, and must be the contributions' key.
 
@@ -68,23 +90,17 @@ def finish(partial: Partial, study: Study, key: PublicKey | None, backend: Backe
     """
     require_key(study, partial.key_id, key)
     names = study.names()
-    if {n for n, *_ in names} != set(partial.accumulators):
+    shapes = {name: study.state_shape(total, parts) for name, total, _, parts in names}
+    if shapes != {name: x.shape for name, x in partial.accumulators.items()}:
         raise DataError("the partial's accumulators are not those of its study; compute it anew")
     ps = study.ps
     finished: dict[str, np.ndarray] = {}
     with native.Ring(ps.n, ps.primes) as ring:
         pk = public.public_polys(ring, key.seed, key.p0) if key is not None else None
-        for name, total, r, parts in names:
-            depth = len(total) - 1
-            acc = backend.acc_new("product" if depth else "sum", parts)
-            backend.acc_load(acc, partial.accumulators[name])
-            factor = [study.moduli[r] % p if depth else 1 for p in ps.primes]
-            array = backend.acc_finish(acc, factor)
-            ct = backend.get(array)[0]
-            backend.drop(array)
-            backend.acc_drop(acc)
+        for name, total, r, _ in names:
+            ct = unblinded(partial.accumulators[name], study, total, r, ring, backend)
             if study.reveal == "totals" and pk is not None:
-                ct = blind(ring, study, r, depth, rerandomise(ring, pk, ct))
+                ct = blind(ring, study, r, len(total) - 1, rerandomise(ring, pk, ct))
             finished[name] = ct
     return Result(
         study=study.doc,

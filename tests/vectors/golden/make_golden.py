@@ -1,4 +1,4 @@
-"""Writes golden files of format version 1: two whole jobs, from the table to the result.
+"""Writes golden files of format version 1: three whole jobs, from the table to the result.
 
     python tests/vectors/golden/make_golden.py    write the jobs that are not there yet
 
@@ -22,6 +22,7 @@ JOBS = {
         "statistics": ["count", "mean:x", "variance:y", "linreg:y~x"],
         "bounds": ["x=-5.0:5.0", "y=-10:20"],
         "reveal": "totals",
+        "product": "scale-free",
         "set_name": "insecure_n64_q106",
     },
     # sums: coefficients; the second contribution is symmetric
@@ -30,7 +31,17 @@ JOBS = {
         "statistics": ["sum:pay", "mean:pay"],
         "bounds": ["pay=0.00:250.00"],
         "reveal": "slots",
+        "product": None,
         "set_name": "insecure_n16_q53",
+    },
+    # the same as the first with scaled products: accumulators over the integers, rounded once
+    "scaled": {
+        "tables": ("x,y\n1.5,2\n-2.0,7\n3.5,-1\n", "y,x\n4,0.0\n9,-4.5\n"),
+        "statistics": ["count", "mean:x", "variance:y", "linreg:y~x"],
+        "bounds": ["x=-5.0:5.0", "y=-10:20"],
+        "reveal": "totals",
+        "product": "scaled",
+        "set_name": "insecure_n64_q106",
     },
 }
 
@@ -45,6 +56,7 @@ def write(folder: Path, job: dict) -> None:
         max_rows=40,
         max_contributions=2,
         reveal=job["reveal"],
+        product=job["product"],
         set_name=job["set_name"],
         insecure=True,
     ).study
