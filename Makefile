@@ -7,11 +7,11 @@ PY := $(VENV)/bin/python
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tools lib demo test check check-generated check-binding-asan bench fmt lint clean
+.PHONY: help tools lib demo test check check-generated check-binding-asan bench bench-large fmt lint clean
 
 help:
 	@echo "make demo | test | check | check-generated | check-c | check-sanitize | check-dpu-types | check-upmem |"
-	@echo "     bench | fmt | lint | lib | dpu | host | clean"
+	@echo "     bench | bench-large | fmt | lint | lib | dpu | host | clean"
 
 include host_c/rules.mk
 include host_c/upmem.mk
@@ -72,6 +72,10 @@ check-binding-asan: $(VENV)/.ready
 
 bench: $(VENV)/.ready lib
 	$(PY) -m bench
+
+# 100,000 random jobs against exact rationals, about an hour; LARGE="--first N" resumes, LARGE="--minutes M" ends early.
+bench-large: $(VENV)/.ready lib
+	$(PY) -m bench.random_jobs $(LARGE)
 
 fmt: $(VENV)/.ready
 	$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
