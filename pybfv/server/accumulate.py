@@ -82,7 +82,7 @@ class _Feeder:
     """Two buffers of blocks: one is read into while the backend works on the other.
 
     ``slot`` is the place for the next block; ``advance`` says that it was filled. One batch is under way at
-    a time; its error comes out at the next batch or at ``finish``.
+    a time, and on a device the end of the one before; errors come out at a later batch or at ``finish``.
     """
 
     def __init__(self, sums: Accumulation, capacity: int) -> None:
@@ -108,8 +108,14 @@ class _Feeder:
     def _send(self) -> None:
         self._wait()  # the other buffer is free once its batch is done
         used = self._buffers[self._turn][: self._filled]
-        self._ticket = self._worker.submit(self._sums.feed, used.reshape(-1, *used.shape[2:]), self._filled)
+        self._ticket = self._worker.submit(self._feed, used.reshape(-1, *used.shape[2:]), self._filled)
         self._turn, self._filled = 1 - self._turn, 0
+
+    def _feed(self, ciphertexts: np.ndarray, blocks: int) -> None:
+        self._sums.feed(ciphertexts, blocks)
+        # a device goes on while the next batch is prepared, if that is there already
+        if self._filled < len(self._buffers[self._turn]):
+            self._sums.backend.sync()
 
     def _wait(self) -> None:
         if self._ticket is not None:

@@ -73,11 +73,17 @@ struct crew {
     atomic_uint next;
 };
 
-static void *crew_run(void *argument) {
-    struct crew *crew = argument;
-    for (uint32_t k = 0;
-         (k = atomic_fetch_add_explicit(&crew->next, 1, memory_order_relaxed)) < crew->count;) {
+/* Runs the next k; false when there is none. */
+static bool crew_step(struct crew *crew) {
+    const uint32_t k = atomic_fetch_add_explicit(&crew->next, 1, memory_order_relaxed);
+    if (k < crew->count) {
         crew->run(crew->job, k);
+    }
+    return k < crew->count;
+}
+
+static void *crew_run(void *argument) {
+    while (crew_step(argument)) {
     }
     return NULL;
 }
@@ -96,11 +102,12 @@ void upmem_parallel(struct upmem *upmem, uint32_t count, void (*run)(void *job, 
     while (running + 1 < threads && pthread_create(&started[running], NULL, crew_run, &crew) == 0) {
         running++;
     }
-    (void)crew_run(&crew); /* whatever found no thread is done here */
+    while (crew_step(&crew)) { /* whatever found no thread is done here */
+        watch(upmem);
+    }
     for (uint32_t i = 0; i < running; i++) {
         (void)pthread_join(started[i], NULL);
     }
-    watch(upmem);
 }
 
 /* ---- transfers and launches ---------------------------------------------------- */
