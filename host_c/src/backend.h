@@ -49,8 +49,8 @@ struct bfv_backend {
 
 /* What a plug-in must have been compiled with: the same headers, as far as sizes tell. */
 #define BACKEND_VERSION                                                                                      \
-    ((uint32_t)(sizeof(struct bfv_backend) << 20 ^ sizeof(struct bfv_ring) << 8 ^ sizeof(struct bfv_array) ^ \
-                sizeof(bfv_options)))
+    ((uint32_t)(sizeof(struct bfv_backend) << 20 ^ sizeof(struct bfv_ring) << 8 ^                            \
+                sizeof(struct bfv_lifter) << 4 ^ sizeof(struct bfv_array) ^ sizeof(bfv_options)))
 
 enum backend_binary { BACKEND_ADD, BACKEND_SUB, BACKEND_MUL };
 enum backend_unary { BACKEND_NEG, BACKEND_ADD_PLAIN, BACKEND_MUL_PLAIN };
