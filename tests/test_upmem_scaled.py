@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from test_limb import CHAIN, runs
+from test_workload_suite import SPECS, make
 
-from pybfv import native
+from pybfv import flow, native
 from pybfv.errors import UsageError
 from pybfv.params import SETS, ParameterSet, wide_primes
 from pybfv.ring import Ring
+from pybfv.server.accumulate import Accumulation
 from pybfv.server.reference import ReferenceBackend
+from pybfv.workload import discover
 
+KERNELS = ("ntt", "limb")
 TOY = (17, 97, 113)  # = 1 mod 16: N = 8
 TOY_WIDE = (193, 241, 257, 337)
 
@@ -66,7 +71,7 @@ def everything(backend: native.Backend | ReferenceBackend, a: np.ndarray) -> lis
 RINGS = [(8, TOY), *((64, CHAIN[:k]) for k in (1, 2, 4, 5, 8))]
 
 
-@pytest.mark.parametrize("kernels", ["ntt", "limb"])
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize(
     ("dpus", "tasklets", "count", "strict"), [(1, 1, 2, False), (3, 24, 7, True), (7, 11, 9, False), (65, 5, 9, False)]
 )
@@ -82,7 +87,7 @@ def test_scaled_is_cpu(kernels: str, dpus: int, tasklets: int, count: int, stric
             assert min(stats[key] for key in ("products", "host_to_dpu", "kernel", "dpu_to_host", "convert")) > 0
 
 
-@pytest.mark.parametrize("kernels", ["ntt", "limb"])
+@pytest.mark.parametrize("kernels", KERNELS)
 def test_scaled_is_the_definition(kernels: str) -> None:
     for n, primes in ((2, (5, 13)), (4, (17, 41, 73)), (8, TOY), (16, CHAIN[:3])):
         wide, a = wide_of(n, primes, 14), ciphertexts(7, n, primes, 7)
@@ -110,7 +115,7 @@ def test_scaled_rounds_in_a_small_mram(kernels: str, kilobytes: int, monkeypatch
         assert not backend.acc_save(acc).any()
 
 
-@pytest.mark.parametrize("kernels", ["ntt", "limb"])
+@pytest.mark.parametrize("kernels", KERNELS)
 def test_scaled_more_pairs_than_a_launch_adds(kernels: str) -> None:
     n, primes, count = 2, (5, 13), (1 << 16) + 3
     a = np.tile(ciphertexts(5, n, primes, 8), (count // 8 + 1, 1, 1, 1))[:count]
@@ -124,7 +129,7 @@ def test_scaled_more_pairs_than_a_launch_adds(kernels: str) -> None:
     assert states[0] == states[1]
 
 
-@pytest.mark.parametrize("kernels", ["ntt", "limb"])
+@pytest.mark.parametrize("kernels", KERNELS)
 def test_scaled_launch_runs_on_after_the_call(kernels: str) -> None:
     n, primes = 64, CHAIN[:2]
     wide, a = wide_of(n, primes, 8), ciphertexts(2, n, primes, 4)
@@ -160,7 +165,7 @@ def test_scaled_at_the_papers_levels(name: str) -> None:
     assert states[0] == states[1] == states[2]
 
 
-@pytest.mark.parametrize("kernels", ["ntt", "limb"])
+@pytest.mark.parametrize("kernels", KERNELS)
 def test_scaled_refuses(kernels: str) -> None:
     with native.Backend("sim", 8, TOY, kernels=kernels, dpus=1) as backend, pytest.raises(UsageError, match="wide"):
         backend.acc_new("scaled", 3)
@@ -169,3 +174,44 @@ def test_scaled_refuses(kernels: str) -> None:
         with pytest.raises(UsageError):
             backend.acc_finish(acc, [1, 1, 1])
         assert not backend.acc_save(acc).any()
+
+
+def partials(specs: list[str], n: int, primes: tuple[int, ...], blocks: int) -> None:
+    study = make(specs, blocks * 64, "totals", allowed=("scaled",))
+    wide, cts = wide_of(n, primes, study.shape.ciphertexts), ciphertexts(n, n, primes, blocks * study.per_block)
+    found = []
+    for name, options in (("cpu", {}), *(("sim", {"kernels": k, "dpus": 64, "strict": False}) for k in KERNELS)):
+        with native.Backend(name, n, primes, wide=wide, **options) as backend:
+            sums = Accumulation(study, backend)
+            for k in range(blocks):
+                sums.feed(cts[k * study.per_block : (k + 1) * study.per_block], 1)
+            found.append({key: state.tobytes() for key, state in sums.save().items()})
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("name", sorted(discover()))
+def test_scaled_partials_of_every_workload(name: str) -> None:
+    """At N = 64 for each limb count and at the paper's first level."""
+    specs = SPECS.get(name, [discover()[name].example])
+    for count in (1, 2, 4, 8):
+        partials(specs, 64, CHAIN[:count], 3)
+    level = SETS["n1024_q27"]
+    partials(specs, level.n, level.primes, 1)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_scaled_statistics_from_file_to_result(kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBFV_SIM", "faithful")
+    rng = random.Random(6)
+    rows = [(rng.randrange(1000), rng.randrange(1000)) for _ in range(150)]
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    found = flow.run(
+        str(tmp_path / "rows.csv"),
+        ["variance:x", "linreg:y~x"],
+        engine=flow.Engine("sim", kernels, dpus=7),
+        verify=True,
+        product="scaled",
+        set_name="insecure_n64_q214",
+        insecure=True,
+    )
+    assert found["verified"]
