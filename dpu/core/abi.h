@@ -149,11 +149,13 @@ struct bfv_twiddle {
 };
 
 _Static_assert(sizeof(struct bfv_args) == 64 && __builtin_offsetof(struct bfv_args, a) == 32 &&
-                   __builtin_offsetof(struct bfv_args, tables) == 56 && __builtin_offsetof(struct bfv_args, log_n) == 60,
+                   __builtin_offsetof(struct bfv_args, tables) == 56 &&
+                   __builtin_offsetof(struct bfv_args, log_n) == 60,
                "bfv_args is 64 bytes on both sides");
 _Static_assert(sizeof(struct bfv_report) == 16 && __builtin_offsetof(struct bfv_report, cycles) == 8,
                "bfv_report is 16 bytes on both sides");
-_Static_assert(sizeof(struct bfv_prime_row) == 64 && __builtin_offsetof(struct bfv_prime_row, max_products) == 24,
+_Static_assert(sizeof(struct bfv_prime_row) == 64 &&
+                   __builtin_offsetof(struct bfv_prime_row, max_products) == 24,
                "a row of a prime is one unit");
 _Static_assert(sizeof(struct bfv_twiddle) == 8, "a twiddle is one MRAM word");
 

@@ -66,8 +66,7 @@ static inline uint32_t ntt_fast_reduce_word(uint32_t x, uint32_t p) {
 /* (x, y) -> (x + w y, x - w y) mod p. In, Out: < 10p. Alias: none. 54 to 56 instructions. */
 WIDE_INLINE void ntt_fast_forward(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
     NTT_FAST_REGISTERS
-    __asm__ volatile("lw %[y], %[py], 0\n\t" NTT_FAST_SHOUP
-                     "lw %[y], %[px], 0\n\t"
+    __asm__ volatile("lw %[y], %[py], 0\n\t" NTT_FAST_SHOUP "lw %[y], %[px], 0\n\t"
                      "sub %[y], %[y], %[p5], geu, 2f\n\t"
                      "add %[y], %[y], %[p5]\n\t"
                      "2:\n\t"

@@ -17,7 +17,8 @@
  * word is (m + (t >> 16)) >> 16 exactly, so neither a carry flag nor 64-bit arithmetic is needed.
  *
  * DPU instructions: wide_mul 34, wide_sqr 21, wide_mac 36, wide_sqr_mac 23, wide_lazy_mac 34,
- * wide_lazy_sqr 21, wide_lazy_fold 3, wide_lo 21, wide_hi 33, wide_shoup_lazy 46 or 47. `python -m tests.dpu.counts` counts.
+ * wide_lazy_sqr 21, wide_lazy_fold 3, wide_lo 21, wide_hi 33, wide_shoup_lazy 46 or 47. `python -m
+ * tests.dpu.counts` counts.
  */
 #ifndef PYBFV_CORE_WIDE_H
 #define PYBFV_CORE_WIDE_H

@@ -1,8 +1,9 @@
 /* The DPU's bodies of wide.h, included by it alone: one asm statement each, whose twin in C stands there.
  *
- * tests/dpu runs the text of these statements, instruction by instruction, against the twins, and counts. What
- * that cannot see: operands that the compiler places. "=&r" for all that is written before the last input is
- * read; a pair d2k is r(2k), the high word, and r(2k + 1); a pair whose words are named must be pinned.
+ * tests/dpu runs the text of these statements, instruction by instruction, against the twins, and counts.
+ * What that cannot see: operands that the compiler places. "=&r" for all that is written before the last
+ * input is read; a pair d2k is r(2k), the high word, and r(2k + 1); a pair whose words are named must be
+ * pinned.
  */
 #ifndef PYBFV_CORE_WIDE_ASM_H
 #define PYBFV_CORE_WIDE_ASM_H

@@ -29,7 +29,7 @@ struct transform {
     uint32_t *words;           /* [min(N, SPAN)], shared */
     struct bfv_twiddle *pairs; /* [TWIDDLES], the tasklet's */
     uint32_t p;
-    uint32_t row; /* MRAM offset of the prime's twiddles */
+    uint32_t row;       /* MRAM offset of the prime's twiddles */
     bool inverse, fast; /* fast: ntt_fast.h, whose words have other ranges between the stages */
 };
 
@@ -152,8 +152,8 @@ static void move(const struct transform *t, uint32_t at, uint32_t log, bool stor
         } else {
             if (!t->inverse) {
                 for (uint32_t j = 0; j < 2 * (last - first); j++) {
-                    words[j] = t->fast ? ntt_fast_reduce_word(words[j], t->p)
-                                       : ntt_reduce_word(words[j], t->p);
+                    words[j] =
+                        t->fast ? ntt_fast_reduce_word(words[j], t->p) : ntt_reduce_word(words[j], t->p);
                 }
             }
             stream_write(words, at + 8 * first, 8 * (last - first));

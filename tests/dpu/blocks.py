@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .interp import PAIRS, REGISTERS, AsmError, Instruction, Machine, assemble, halves
+from .interp import PAIRS, REGISTERS, AsmError, Machine, assemble, halves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HEADERS = ("limb.h", "ntt_fast.h")
@@ -88,7 +88,7 @@ class Block:
         or changes an input.
         """
         places = self.place(rng)
-        program: list[Instruction] = assemble(self._placed(places))
+        program = assemble(self._placed(places))
         machine = Machine() if memory is None else Machine(memory=memory)
         given = {o.name for o in self.inputs} | {o.name for o in self.outputs if "+" in o.constraint}
         if given != set(values):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 MASK = 0xFFFFFFFF
 WRAM = 1 << 16
@@ -123,7 +124,8 @@ def _check(op: str, args: list[str], condition: str | None, line: str) -> None:
         raise AsmError(f"{line}: unknown instruction")
 
 
-def assemble(text: str) -> list[Instruction]:
+@lru_cache(maxsize=1024)
+def assemble(text: str) -> tuple[Instruction, ...]:
     """The instructions of a block, numeric labels (``1:``, ``1f``, ``1b``) resolved.
 
     Raises AsmError for anything else than the forms above.
@@ -165,7 +167,7 @@ def assemble(text: str) -> list[Instruction]:
                 raise AsmError(f"{line}: {op} has no condition {condition}")
         _check(op, args, condition, line)
         program.append(Instruction(op, tuple(args), condition, target, line))
-    return program
+    return tuple(program)
 
 
 @dataclass
@@ -276,7 +278,7 @@ class Machine:
             "ltu": self.carry == 0,
         }[condition]
 
-    def run(self, program: list[Instruction], limit: int = 100_000) -> None:
+    def run(self, program: tuple[Instruction, ...], limit: int = 100_000) -> None:
         """Runs to the end of the text. Raises AsmError, also past ``limit`` instructions."""
         at = 0
         while at < len(program):
