@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
+import struct
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from dpu.blocks import Block, Operand, blocks
@@ -14,6 +18,7 @@ from dpu.counts import rows
 from dpu.interp import MASK, AsmError, Machine, assemble
 
 from dpu import blocks as extraction
+from dpu import sizes
 
 RUNS = 100
 LONG = ("limb_mul_4", "limb_mac_4")
@@ -207,3 +212,70 @@ def test_extraction_reads_what_the_compiler_reads() -> None:
     text = extraction.preprocessed()
     pins = text.count('__asm__("r') + text.count('__asm__("d')
     assert text.count("__asm__") - pins == len(blocks())
+
+
+# ---- sizes of programs ---------------------------------------------------------------------------
+
+
+def elf(*sections: tuple[int, int, int, bytes], functions: tuple[tuple[str, int], ...] = ()) -> bytes:
+    """A linked program: sections (type, flags, address, content), symbols of functions (name, bytes)."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, _ in functions)
+    symbols, at = b"", 1
+    for name, size in functions:
+        symbols += struct.pack("<IIIBBH", at, 0, size, 2, 0, 1)
+        at += len(name) + 1
+    contents = [*sections, (3, 0, 0, names), (2, 0, 0, symbols)]
+    body, headers, offset = b"", b"", 52
+    for kind, flags, address, content in contents:
+        link = len(contents) - 2 if kind == 2 else 0
+        headers += struct.pack("<10I", 0, kind, flags, address, offset + len(body), len(content), link, 0, 0, 0)
+        body += content
+    head = b"\x7fELF\x01\x01" + bytes(26) + struct.pack("<I", offset + len(body)) + bytes(10)
+    return head + struct.pack("<HHH", 40, len(contents), 0) + body + headers
+
+
+def test_sizes_of_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, data, mram, atomic, comment = (
+        (1, 6, 0x80000000, bytes(8 * 300)),
+        (1, 3, 0x100, bytes(1000)),
+        (1, 3, 0x08000000, bytes(64)),
+        (1, 2, 0xF0000000, bytes(256)),
+        (1, 0, 0, bytes(77)),
+    )
+    program = sizes.read(elf(text, data, mram, atomic, comment, functions=(("main", 80), ("stage", 1600))))
+    assert program == sizes.Program(300, 1000, 64, (("stage", 200), ("main", 10)))
+    fitting, large, wide, none = (tmp_path / name for name in ("a.dpu", "b.dpu", "c.dpu", "d.dpu"))
+    fitting.write_bytes(elf((1, 6, 0x80000000, bytes(8 * 4096)), (1, 3, 0, bytes(sizes.WRAM_STATIC))))
+    large.write_bytes(elf((1, 6, 0x80000000, bytes(8 * 4097))))
+    wide.write_bytes(elf(text, (1, 3, 0, bytes(sizes.WRAM_STATIC + 1))))
+    none.write_bytes(b"\x7fELF\x02\x01" + bytes(100))
+    assert sizes.main([str(fitting)]) == 0
+    assert "4096" in capsys.readouterr().out
+    for path, said in (
+        (large, "does not fit"),
+        (wide, "does not fit"),
+        (none, "not a 32"),
+        (tmp_path / "e", "No such"),
+    ):
+        assert sizes.main([str(path)]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_sizes_know_the_heap() -> None:
+    """The limit is what abi.h leaves beside the heap."""
+    heap = re.search(r"BFV_HEAP_BYTES = ([^,]*),", (extraction.ROOT / "dpu/core/abi.h").read_text())
+    assert heap is not None
+    first, *rest = (eval(part, {}) for part in re.split(r"\s-\s", heap[1]))
+    assert first - sum(rest) == (1 << 16) - sizes.WRAM_STATIC
+
+
+@pytest.mark.parametrize("goal", ["dpu", "host", "check-dpu"])
+@pytest.mark.parametrize("home", ["", "/nonexistent"])
+def test_without_an_sdk_make_says_so_in_one_line(goal: str, home: str) -> None:
+    command = ["make", "--no-print-directory", goal, f"UPMEM_HOME={home}"]
+    done = subprocess.run(command, cwd=extraction.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert "UPMEM SDK" in done.stderr
+    assert home in done.stderr
+    assert ("was not run" in done.stderr) == (goal == "check-dpu")
