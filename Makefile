@@ -7,11 +7,11 @@ PY := $(VENV)/bin/python
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tools lib demo test check check-generated check-binding-asan bench bench-large fmt lint clean
+.PHONY: help tools lib demo test check check-generated check-binding-asan dpu-counts bench bench-large fmt lint clean
 
 help:
 	@echo "make demo | test | check | check-generated | check-c | check-sanitize | check-dpu-types | check-upmem |"
-	@echo "     bench | bench-large | fmt | lint | lib | dpu | host | clean"
+	@echo "     check-dpu | dpu-counts | bench | bench-large | fmt | lint | lib | dpu | host | clean"
 
 include host_c/rules.mk
 include host_c/upmem.mk
@@ -69,6 +69,10 @@ check-binding-asan: $(VENV)/.ready
 	@cp $(BUILD)/asan/libpybfv.so $(BUILD)/asan/python/pybfv/native/libpybfv.so
 	PYTHONPATH=$(BUILD)/asan/python LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	  $(PY) -P -m pytest -k "not library and not declarations" $(ASAN_TESTS)
+
+# Instructions of the DPU's assembly blocks, by the tests' interpreter.
+dpu-counts: $(VENV)/.ready
+	@$(PY) -m tests.dpu.counts
 
 bench: $(VENV)/.ready lib
 	$(PY) -m bench

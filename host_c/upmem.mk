@@ -59,12 +59,14 @@ pybfv/native/libpybfv_sim.so: $(BUILD)/libpybfv_sim.so
 
 -include $(SIM_OBJECTS:.o=.d)
 
-.PHONY: sim dpu host check-dpu-types check-upmem check-upmem-debug check-upmem-split check-upmem-asan check-upmem-tsan
+.PHONY: sim dpu host check-dpu check-dpu-types check-upmem check-upmem-debug check-upmem-split check-upmem-asan check-upmem-tsan
 sim: pybfv/native/libpybfv_sim.so $(foreach f,$(DPU_FAMILIES),pybfv/native/dpu/bfv_$f.sim.so pybfv/native/dpu/bfv_$f.strict.so)
 
 # With the SDK: the programs by its compiler, the plug-in "upmem" against its library.
-ifdef UPMEM_HOME
 DPU_CC := $(UPMEM_HOME)/bin/dpu-upmem-dpurte-clang
+UPMEM_NEEDS := $(DPU_CC) $(UPMEM_HOME)/include/dpu/dpu.h $(UPMEM_HOME)/lib/libdpu.so
+UPMEM_LACKS := $(filter-out $(wildcard $(UPMEM_NEEDS)),$(UPMEM_NEEDS))
+ifeq ($(UPMEM_LACKS),)
 DPU_PROGRAMS := $(foreach f,$(DPU_FAMILIES),pybfv/native/dpu/bfv_$f.dpu)
 define dpu_real
 pybfv/native/dpu/bfv_$1.dpu: $$(call dpu_sources,$1) $$(DPU_HEADERS)
@@ -86,10 +88,19 @@ pybfv/native/libpybfv_upmem.so: $(BUILD)/libpybfv_upmem.so
 	mv $@.new $@
 -include $(UPMEM_OBJECTS:.o=.d)
 host: pybfv/native/libpybfv_upmem.so dpu
+
+# The backend's tests on the SDK: on DPUs, or with UPMEM_PROFILE_BASE=backend=simulator on the vendor's simulator.
+check-dpu: $(VENV)/.ready lib host
+	$(PY) -m tests.dpu.sizes $(DPU_PROGRAMS)
+	$(PY) -m pytest -p tests.dpu.on_upmem -m "not slow" $(UPMEM_TESTS)
 else
 dpu host:
-	@echo "make $@ needs the UPMEM SDK: set UPMEM_HOME to its folder (it holds bin/dpu-upmem-dpurte-clang)" >&2; exit 1
+	$(error make $@: $(upmem_missing))
+check-dpu:
+	$(error make $@ was not run: $(upmem_missing))
 endif
+upmem_missing = $(if $(UPMEM_HOME),UPMEM_HOME=$(UPMEM_HOME) is not the folder of an UPMEM SDK: no $(UPMEM_LACKS),it \
+  needs the UPMEM SDK: set UPMEM_HOME to its folder (it holds bin/dpu-upmem-dpurte-clang))
 
 # The DPU's data model without its compiler: 32-bit pointers, 64-bit long, MRAM as its own address space, so
 # that mixing MRAM and WRAM pointers, or counting on the host's sizes, is an error. Also with the SDK's macro

@@ -17,7 +17,8 @@
  * word is (m + (t >> 16)) >> 16 exactly, so neither a carry flag nor 64-bit arithmetic is needed.
  *
  * DPU instructions: wide_mul 34, wide_sqr 21, wide_mac 36, wide_sqr_mac 23, wide_lazy_mac 34,
- * wide_lazy_sqr 21, wide_lazy_fold 3, wide_lo 21, wide_hi 33.
+ * wide_lazy_sqr 21, wide_lazy_fold 3, wide_lo 21, wide_hi 33, wide_shoup_lazy 46 or 47. `python -m
+ * tests.dpu.counts` counts.
  */
 #ifndef PYBFV_CORE_WIDE_H
 #define PYBFV_CORE_WIDE_H
@@ -43,6 +44,13 @@
 
 /* wide_shoup_lazy's result is below this many p. */
 #define WIDE_SHOUP_MULTIPLE 5u
+
+/* What wide_shoup_lazy needs of p: p >> 16, and the digit of 2^15 as its sign. For set-up, outside of loops.
+ * In: p < 2^29, p = 1 mod 2^15. */
+WIDE_INLINE uint32_t wide_proth(uint32_t p) {
+    WIDE_ASSERT(p < UINT32_C(1) << 29 && (p & 0x7fff) == 1);
+    return p >> 16 | (p & 0x8000) << 16;
+}
 
 #if defined(DPU) || defined(BFV_WIDE_SPLIT)
 
@@ -126,126 +134,7 @@ WIDE_INLINE void wide_lazy_sqr(struct wide_lazy *s, uint32_t a) {
 }
 
 #ifdef DPU
-
-/* One instruction per macro: W3 "op c, a, b", W4 "op c, b, a, shift" for c = b + (a << shift). */
-/* clang-format off */
-#define W3(op, c, a, b) #op " " c ", " a ", " b "\n\t"
-#define W4(op, c, b, a, shift) #op " " c ", " b ", " a ", " #shift "\n\t"
-#define W_HALF(ah, a) W3(lsr, ah, a, "16")
-#define W_T(t, x, a, b)                                      \
-    W3(mul_ul_ul, t, a, b)                                   \
-    W3(mul_ul_uh, x, a, b)   W4(lsl_add, t, t, x, 8)         \
-    W3(mul_uh_ul, x, a, b)   W4(lsl_add, t, t, x, 8)
-#define W_COLUMN3(m, x, a, ah, b, bh)                        \
-    W3(mul_ul_uh, m, a, bh)                                  \
-    W3(mul_uh_ul, x, a, bh)  W3(add, m, m, x)                \
-    W3(mul_ul_uh, x, ah, b)  W3(add, m, m, x)                \
-    W3(mul_uh_ul, x, ah, b)  W3(add, m, m, x)
-#define W_M(m, x, a, ah, b, bh)                              \
-    W_COLUMN3(m, x, a, ah, b, bh)                            \
-    W3(mul_ul_ul, x, a, bh)  W4(lsl_add, m, x, m, 8)         \
-    W3(mul_uh_uh, x, a, b)   W3(add, m, m, x)                \
-    W3(mul_ul_ul, x, ah, b)  W3(add, m, m, x)
-#define W_H(h, x, a, ah, b, bh)                              \
-    W3(mul_uh_uh, h, ah, bh)                                 \
-    W3(mul_ul_uh, x, ah, bh) W4(lsl_add, h, x, h, 8)         \
-    W3(mul_uh_ul, x, ah, bh) W3(add, h, h, x)                \
-    W3(mul_ul_ul, x, ah, bh) W4(lsl_add, h, x, h, 8)         \
-    W3(mul_uh_uh, x, a, bh)  W3(add, h, h, x)                \
-    W3(mul_uh_uh, x, ah, b)  W3(add, h, h, x)
-#define W_JOIN(h, l, m, x)                                   \
-    W4(lsr_add, x, m, l, 16)                                 \
-    W4(lsl_add, l, l, m, 16)                                 \
-    W4(lsr_add, h, h, x, 16)
-#define W_T_SQR(t, x, a)                                     \
-    W3(mul_ul_ul, t, a, a)                                   \
-    W3(mul_ul_uh, x, a, a)   W4(lsl_add, t, t, x, 9)
-#define W_M_SQR(m, x, a, ah)                                 \
-    W3(mul_ul_uh, m, a, ah)                                  \
-    W3(mul_uh_ul, x, a, ah)  W3(add, m, m, x)                \
-    W3(mul_ul_ul, x, a, ah)  W4(lsl_add, m, x, m, 8)         \
-    W3(mul_uh_uh, x, a, a)   W4(lsl_add, m, x, m, 1)
-#define W_H_SQR(h, x, a, ah)                                 \
-    W3(mul_uh_uh, h, ah, ah)                                 \
-    W3(mul_ul_uh, x, ah, ah) W4(lsl_add, h, x, h, 7)         \
-    W3(mul_uh_uh, x, a, ah)  W4(lsl_add, h, x, h, 8)         \
-    W3(mul_ul_ul, x, ah, ah) W4(lsl_add, h, x, h, 1)
-/* clang-format on */
-
-/* a b. In, Out: any words. The pair d2 is r2 (high), r3 (low); a and its half sit in even registers,
- * b and its half in odd ones, because two sources of equal parity cost a cycle. */
-WIDE_INLINE uint64_t wide_mul(uint32_t a_, uint32_t b_) {
-    register uint64_t r __asm__("d2");
-    register uint32_t a __asm__("r4") = a_, ah __asm__("r6"), even __asm__("r8"), m __asm__("r10");
-    register uint32_t b __asm__("r5") = b_, bh __asm__("r7"), odd __asm__("r9");
-    __asm__(W_HALF("%[ah]", "%[a]") W_HALF("%[bh]", "%[b]") W_T("r3", "%[e]", "%[a]", "%[b]")
-                W_M("%[m]", "%[o]", "%[a]", "%[ah]", "%[b]", "%[bh]")
-                    W_H("r2", "%[o]", "%[a]", "%[ah]", "%[b]", "%[bh]") W_JOIN("r2", "r3", "%[m]", "%[o]")
-            : "=&r"(r), [ah] "=&r"(ah), [bh] "=&r"(bh), [m] "=&r"(m), [e] "=&r"(even), [o] "=&r"(odd)
-            : [a] "r"(a), [b] "r"(b));
-    return r;
-}
-
-/* a^2. In, Out: any words. */
-WIDE_INLINE uint64_t wide_sqr(uint32_t a) {
-    register uint64_t r __asm__("d2");
-    uint32_t ah, m, x;
-    __asm__(W_HALF("%[ah]", "%[a]") W_T_SQR("r3", "%[x]", "%[a]") W_M_SQR("%[m]", "%[x]", "%[a]", "%[ah]")
-                W_H_SQR("r2", "%[x]", "%[a]", "%[ah]") W_JOIN("r2", "r3", "%[m]", "%[x]")
-            : "=&r"(r), [ah] "=&r"(ah), [m] "=&r"(m), [x] "=&r"(x)
-            : [a] "r"(a));
-    return r;
-}
-
-/* sum + a b. In: sum + a b < 2^64. */
-WIDE_INLINE uint64_t wide_mac(uint64_t sum, uint32_t a, uint32_t b) {
-    register uint64_t r __asm__("d2") = sum;
-    uint32_t ah, bh, m, x, h, l;
-    __asm__(W_HALF("%[ah]", "%[a]") W_HALF("%[bh]", "%[b]") W_T("%[l]", "%[x]", "%[a]", "%[b]")
-                W_M("%[m]", "%[x]", "%[a]", "%[ah]", "%[b]", "%[bh]")
-                    W_H("%[h]", "%[x]", "%[a]", "%[ah]", "%[b]", "%[bh]")
-                        W_JOIN("%[h]", "%[l]", "%[m]", "%[x]") W3(add, "r3", "r3", "%[l]")
-                            W3(addc, "r2", "r2", "%[h]")
-            : "+&r"(r), [ah] "=&r"(ah), [bh] "=&r"(bh), [m] "=&r"(m), [x] "=&r"(x), [h] "=&r"(h), [l] "=&r"(l)
-            : [a] "r"(a), [b] "r"(b));
-    return r;
-}
-
-/* sum + a^2. In: sum + a^2 < 2^64. */
-WIDE_INLINE uint64_t wide_sqr_mac(uint64_t sum, uint32_t a) {
-    register uint64_t r __asm__("d2") = sum;
-    uint32_t ah, m, x, h, l;
-    __asm__(W_HALF("%[ah]", "%[a]") W_T_SQR("%[l]", "%[x]", "%[a]") W_M_SQR("%[m]", "%[x]", "%[a]", "%[ah]")
-                W_H_SQR("%[h]", "%[x]", "%[a]", "%[ah]") W_JOIN("%[h]", "%[l]", "%[m]", "%[x]")
-                    W3(add, "r3", "r3", "%[l]") W3(addc, "r2", "r2", "%[h]")
-            : "+&r"(r), [ah] "=&r"(ah), [m] "=&r"(m), [x] "=&r"(x), [h] "=&r"(h), [l] "=&r"(l)
-            : [a] "r"(a));
-    return r;
-}
-
-/* The value of s. In: t, m, h of at most WIDE_LAZY_TERMS terms: then m + (t >> 16) < 2^32. */
-WIDE_INLINE uint64_t wide_lazy_fold(struct wide_lazy s) {
-    register uint64_t r __asm__("d2");
-    uint32_t x;
-    __asm__(W4(lsr_add, "%[x]", "%[m]", "%[t]", 16) W4(lsl_add, "r3", "%[t]", "%[m]", 16)
-                W4(lsr_add, "r2", "%[h]", "%[x]", 16)
-            : "=&r"(r), [x] "=&r"(x)
-            : [t] "r"(s.t), [m] "r"(s.m), [h] "r"(s.h));
-    return r;
-}
-
-#undef W3
-#undef W4
-#undef W_HALF
-#undef W_T
-#undef W_COLUMN3
-#undef W_M
-#undef W_H
-#undef W_JOIN
-#undef W_T_SQR
-#undef W_M_SQR
-#undef W_H_SQR
-
+#include "wide_asm.h"
 #else /* BFV_WIDE_SPLIT: the same columns in C */
 
 /* The value of s. In: t, m, h of at most WIDE_LAZY_TERMS terms: then m + (t >> 16) < 2^32. */
@@ -387,13 +276,16 @@ WIDE_INLINE uint32_t wide_hi(uint32_t a, uint32_t b) {
 
 /* y w mod p, lazily, for a constant w with w_shoup = floor(w 2^32 / p) (V. Shoup; zq_mul_shoup_lazy of
  * zq.h without its exact high word). The quotient's error is below 1 for w_shoup, 1 for the dropped
- * fraction and 3 for the dropped columns; which multiple of p is left depends on the body.
- * In: y any word, w < p, p < 2^29. Out: < WIDE_SHOUP_MULTIPLE p. */
+ * fraction and 3 for the dropped columns; which multiple of p is left depends on the body: the DPU's, in
+ * wide_asm.h, and BFV_WIDE_SPLIT leave the same.
+ * In: y any word, w < p, p < 2^29, p = 1 mod 2^15. Out: < WIDE_SHOUP_MULTIPLE p. */
+#ifndef DPU
 WIDE_INLINE uint32_t wide_shoup_lazy(uint32_t y, uint32_t w, uint32_t w_shoup, uint32_t p) {
-    WIDE_ASSERT(w < p && p < UINT32_C(1) << 29);
+    WIDE_ASSERT(w < p && p < UINT32_C(1) << 29 && (p & 0x7fff) == 1);
     const uint32_t r = wide_lo(y, w) - wide_lo(wide_hi_lazy(y, w_shoup), p);
     WIDE_ASSERT(r < WIDE_SHOUP_MULTIPLE * p);
     return r;
 }
+#endif
 
 #endif

@@ -21,6 +21,13 @@
 
 #include "abi.h"
 
+/* A function that a program for a DPU holds once: instruction memory is 4,096 instructions. */
+#ifdef DPU
+#define KERNEL_ONCE static __attribute__((noinline))
+#else
+#define KERNEL_ONCE static inline
+#endif
+
 /* All NR_TASKLETS tasklets meet here. */
 void kernel_sync(void);
 

@@ -1,7 +1,7 @@
 /* Forward and inverse negacyclic transforms of whole residue polynomials, all stages in
- * one launch. The butterflies and the tables are those of dpu/core/ntt.h;
- * here the words lie in MRAM, up to SPAN of them in WRAM at a time, and all tasklets share
- * each stage.
+ * one launch. The tables are those of dpu/core/ntt.h, the butterflies those of ntt_fast.h where the
+ * prime allows; here the words lie in MRAM, up to SPAN of them in WRAM at a time, and all tasklets
+ * share each stage.
  *
  *     N <= SPAN        load, log2 N stages with a barrier after each, store
  *     N  = 2 SPAN      the stage that joins the halves streams through WRAM, MRAM to MRAM;
@@ -11,7 +11,7 @@
  */
 #include "stream.h"
 
-#include "ntt.h"
+#include "ntt_fast.h"
 
 enum {
     SPAN_LOG = 13,
@@ -28,9 +28,9 @@ struct transform {
     const struct bfv_args *args;
     uint32_t *words;           /* [min(N, SPAN)], shared */
     struct bfv_twiddle *pairs; /* [TWIDDLES], the tasklet's */
-    struct zq_mod mod;
-    uint32_t row; /* MRAM offset of the prime's twiddles */
-    bool inverse;
+    uint32_t p;
+    uint32_t row;       /* MRAM offset of the prime's twiddles */
+    bool inverse, fast; /* fast: ntt_fast.h, whose words have other ranges between the stages */
 };
 
 /* [*first, *last): the tasklet's share of `units`; empty when it is idle. */
@@ -52,7 +52,7 @@ static inline void read_pairs(const struct transform *t, uint32_t index, uint32_
 /* One stage in WRAM: `words` = 2^log words in blocks of 2^(log_gap + 1); the first block's twiddle is
  * number `base` of the table. */
 static void stage(const struct transform *t, uint32_t log, uint32_t log_gap, uint32_t base) {
-    const uint32_t gap = UINT32_C(1) << log_gap, p = t->mod.p;
+    const uint32_t gap = UINT32_C(1) << log_gap, p = t->p;
     uint32_t first = 0, last = 0;
     share_of(t->args, UINT32_C(1) << (log - 1), &first, &last);
     uint32_t have = UINT32_MAX; /* the block of pairs[0] */
@@ -66,16 +66,39 @@ static void stage(const struct transform *t, uint32_t log, uint32_t log_gap, uin
         }
         const struct bfv_twiddle w = t->pairs[block - have];
         uint32_t *x = t->words + (block << (log_gap + 1)) + from, *y = x + gap;
-        for (uint32_t j = 0; j < run; j++) {
+        if (t->fast) {
+            const struct ntt_fast fast = ntt_fast_twiddle(w.w, w.shoup, p);
             if (t->inverse) {
-                ntt_butterfly_inverse(x + j, y + j, w.w, w.shoup, p);
+                for (uint32_t j = 0; j < run; j++) {
+                    ntt_fast_inverse(x + j, y + j, &fast);
+                }
             } else {
-                ntt_butterfly_forward(x + j, y + j, w.w, w.shoup, p);
+                for (uint32_t j = 0; j < run; j++) {
+                    ntt_fast_forward(x + j, y + j, &fast);
+                }
+            }
+        } else {
+            for (uint32_t j = 0; j < run; j++) {
+                if (t->inverse) {
+                    ntt_butterfly_inverse(x + j, y + j, w.w, w.shoup, p);
+                } else {
+                    ntt_butterfly_forward(x + j, y + j, w.w, w.shoup, p);
+                }
             }
         }
         first += run;
     }
     kernel_sync();
+}
+
+/* One butterfly of the inverse's last stage. */
+KERNEL_ONCE void butterfly_last(const struct transform *t, uint32_t *x, uint32_t *y) {
+    const struct bfv_twiddle v0 = t->pairs[0], v1 = t->pairs[1];
+    if (t->fast) {
+        ntt_fast_last(x, y, v0.w, v0.shoup, v1.w, v1.shoup, t->p);
+    } else {
+        ntt_butterfly_last(x, y, v0.w, v0.shoup, v1.w, v1.shoup, t->p);
+    }
 }
 
 /* The inverse's last stage in WRAM, for N <= SPAN. */
@@ -85,10 +108,8 @@ static void stage_last(const struct transform *t, uint32_t log) {
     share_of(t->args, gap, &first, &last);
     if (first < last) {
         read_pairs(t, 0, 2);
-        const struct bfv_twiddle *const v = t->pairs;
         for (uint32_t j = first; j < last; j++) {
-            ntt_butterfly_last(t->words + j, t->words + j + gap, v[0].w, v[0].shoup, v[1].w, v[1].shoup,
-                               t->mod.p);
+            butterfly_last(t, t->words + j, t->words + j + gap);
         }
     }
     kernel_sync();
@@ -96,22 +117,21 @@ static void stage_last(const struct transform *t, uint32_t log) {
 
 /* The stage that joins the two halves of N = 2 SPAN words at MRAM offset `at`. */
 static void stage_streamed(const struct transform *t, uint32_t at) {
-    const uint32_t p = t->mod.p;
     uint32_t first = 0, last = 0;
     share_of(t->args, SPAN / CHUNK, &first, &last);
     if (first < last) {
         uint32_t *x = t->words + (uint32_t)me() * 2 * CHUNK, *y = x + CHUNK;
         read_pairs(t, 0, 2);
-        const struct bfv_twiddle *const v = t->pairs;
+        const struct bfv_twiddle v = t->pairs[1];
         for (uint32_t chunk = first; chunk < last; chunk++) {
             const uint32_t left = at + chunk * CHUNK * 4, right = left + SPAN * 4;
             stream_read(left, x, CHUNK * 4);
             stream_read(right, y, CHUNK * 4);
             for (uint32_t j = 0; j < CHUNK; j++) {
                 if (t->inverse) {
-                    ntt_butterfly_last(x + j, y + j, v[0].w, v[0].shoup, v[1].w, v[1].shoup, p);
-                } else {
-                    ntt_butterfly_forward(x + j, y + j, v[1].w, v[1].shoup, p);
+                    butterfly_last(t, x + j, y + j);
+                } else { /* residues: words below 4p fit either range */
+                    ntt_butterfly_forward(x + j, y + j, v.w, v.shoup, t->p);
                 }
             }
             stream_write(x, left, CHUNK * 4);
@@ -131,8 +151,9 @@ static void move(const struct transform *t, uint32_t at, uint32_t log, bool stor
             stream_read(at + 8 * first, words, 8 * (last - first));
         } else {
             if (!t->inverse) {
-                for (uint32_t j = 0; j < 2 * (last - first); j++) { /* below 4p */
-                    words[j] = ntt_reduce_word(words[j], t->mod.p);
+                for (uint32_t j = 0; j < 2 * (last - first); j++) {
+                    words[j] =
+                        t->fast ? ntt_fast_reduce_word(words[j], t->p) : ntt_reduce_word(words[j], t->p);
                 }
             }
             stream_write(words, at + 8 * first, 8 * (last - first));
@@ -178,7 +199,10 @@ void ntt_transform(const struct bfv_args *args, void *heap) {
         .args = args,
         .words = heap,
         .pairs = (struct bfv_twiddle *)(void *)own,
+        .p = 0,
+        .row = 0,
         .inverse = args->command == BFV_CMD_NTT_INVERSE,
+        .fast = false,
     };
     uint32_t prime = args->first;
     for (uint32_t k = 0; k < args->count; k++) {
@@ -187,7 +211,8 @@ void ntt_transform(const struct bfv_args *args, void *heap) {
             /* The row of the prime passes through the tasklet's own bytes. */
             struct bfv_prime_row *row = (struct bfv_prime_row *)(void *)own;
             stream_read(args->tables + prime * (uint32_t)sizeof *row, row, sizeof *row);
-            t.mod = row->mod;
+            t.p = row->mod.p;
+            t.fast = ntt_fast_prime(t.p);
         }
         t.row = args->b + prime * table;
         if (args->log_n <= SPAN_LOG) {

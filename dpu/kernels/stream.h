@@ -85,7 +85,7 @@ static inline uint32_t stream_lines(struct stream_shape shape) {
 /* For every term and block: reads a and b, computes, writes the result. */
 static inline __attribute__((always_inline)) void
 stream_blocks(const struct bfv_args *args, void *heap, struct stream_shape shape,
-              void (*compute)(const struct stream_block *block)) {
+              void (*compute)(const struct bfv_args *args, const struct stream_block *block)) {
     const uint32_t blocks = slice_blocks(args);
     const uint32_t items = args->count * blocks;
     const uint32_t line = args->block * BFV_UNIT_BYTES;
@@ -102,7 +102,7 @@ stream_blocks(const struct bfv_args *args, void *heap, struct stream_shape shape
         stream_read(args->a + term * args->stride_a + at * shape.in, a, units * shape.in * BFV_UNIT_BYTES);
         stream_read(args->b + term * args->stride_b + at * shape.in, b, units * shape.in * BFV_UNIT_BYTES);
         const struct stream_block block = {a, b, out, rows, units, shape};
-        compute(&block);
+        compute(args, &block);
         stream_write(out, args->out + term * args->stride_part + at * shape.out,
                      units * shape.out * BFV_UNIT_BYTES);
     }

@@ -289,6 +289,17 @@ static bool program_path(const char *name, const char *suffix, char *out, size_t
     return length > 0 && (size_t)length < size;
 }
 
+/* Whether the environment's profiles, which the backend's would win over, have a key ("timeout="). */
+static bool environment_names(const char *key) {
+    static const char *const names[] = {"UPMEM_PROFILE_BASE", "UPMEM_PROFILE"};
+    bool found = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *value = getenv(names[i]);
+        found |= value != NULL && strstr(value, key) != NULL;
+    }
+    return found;
+}
+
 #ifdef DPUSIM
 static bool is_strict(uint32_t strict) {
     if (strict == BFV_SIM_DEFAULT) {
@@ -300,17 +311,6 @@ static bool is_strict(uint32_t strict) {
 
 /* Milliseconds for one DPU's run in strict mode: long, as real jobs are and loops have an end. */
 #define STRICT_TIMEOUT "timeout=3600000,"
-
-/* Whether the environment, which the backend's profile would win over, names a time-out. */
-static bool environment_names_timeout(void) {
-    static const char *const names[] = {"UPMEM_PROFILE_BASE", "UPMEM_PROFILE"};
-    bool found = false;
-    for (uint32_t i = 0; i < 2; i++) {
-        const char *value = getenv(names[i]);
-        found |= value != NULL && strstr(value, "timeout=") != NULL;
-    }
-    return found;
-}
 #endif
 
 int upmem_device_open(struct upmem *upmem, const bfv_options *options, const char *program) {
@@ -320,13 +320,16 @@ int upmem_device_open(struct upmem *upmem, const bfv_options *options, const cha
 #ifdef DPUSIM
     const bool strict = is_strict(options->strict);
     const char *suffix = strict ? ".strict.so" : ".sim.so";
-    const char *timeout = strict && !environment_names_timeout() ? STRICT_TIMEOUT : "";
+    const char *timeout = strict && !environment_names("timeout=") ? STRICT_TIMEOUT : "";
     const int length = snprintf(profile, sizeof profile, "backend=simulator,nrDpusPerCI=8,%sstrict=%d%s%s",
                                 timeout, strict, comma, user); /* the user's come last and win */
     const uint32_t wanted = options->dpus == 0 ? (uint32_t)DEFAULT_SIM_DPUS : options->dpus;
 #else
     const char *suffix = ".dpu";
-    const int length = snprintf(profile, sizeof profile, "backend=hw%s%s", comma, user);
+    /* hardware, unless it is the vendor's simulator that the environment asks for */
+    const char *backend = environment_names("backend=") ? "" : "backend=hw";
+    const int length =
+        snprintf(profile, sizeof profile, "%s%s%s", backend, backend[0] == '\0' ? "" : comma, user);
     const uint32_t wanted = options->dpus == 0 ? DPU_ALLOCATE_ALL : options->dpus;
 #endif
     if (length < 0 || (size_t)length >= sizeof profile) {

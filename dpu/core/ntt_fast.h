@@ -1,0 +1,128 @@
+/* The butterflies of ntt.h for the primes of the parameter sets, p < 2^28 and p = 1 mod 2^15: the same
+ * residues, words in wider ranges, so that one lazy product and one conditional subtraction are enough.
+ *
+ *                 words       (x, y) ->
+ *     forward     < 10 p      x below 5p by one subtraction; w y < 5p; x + w y, x - w y + 5p < 10p
+ *     inverse     < 5 p       x + y < 10p, then below 5p; (x - y + 5p) v < 5p
+ *     last        < 5 p       both by a lazy product, settled: < p
+ *
+ * 10p < 2^32. On a DPU a butterfly is one asm statement with its loads and stores, beside which stands its
+ * twin in C; over BFV_WIDE_SPLIT the twin gives the same words, otherwise the same residues.
+ */
+#ifndef PYBFV_NTT_FAST_H
+#define PYBFV_NTT_FAST_H
+
+#include "ntt.h"
+#include "wide.h"
+
+#define NTT_FAST_LIMIT (UINT32_C(1) << 28)
+
+/* A twiddle and its prime, as a loop over butterflies holds them in registers. */
+struct ntt_fast {
+    uint32_t w, w_shoup;
+    uint32_t w_high, w_shoup_high; /* their upper halves */
+    uint32_t p, proth;             /* wide_proth */
+    uint32_t five;                 /* 5p */
+};
+
+/* Whether p is one of those primes. */
+static inline uint32_t ntt_fast_prime(uint32_t p) {
+    return p < NTT_FAST_LIMIT && (p & 0x7fff) == 1;
+}
+
+/* In: ntt_fast_prime(p), w < p with its quotient. */
+static inline struct ntt_fast ntt_fast_twiddle(uint32_t w, uint32_t w_shoup, uint32_t p) {
+    ZQ_ASSERT(ntt_fast_prime(p) && w < p);
+    const struct ntt_fast twiddle = {w, w_shoup, w >> 16, w_shoup >> 16, p, wide_proth(p), 5 * p};
+    return twiddle;
+}
+
+/* x < 5p to x < p. */
+static inline uint32_t ntt_fast_settle(uint32_t x, uint32_t p) {
+    return zq_fold(zq_fold(zq_fold(x, 3 * p), 2 * p), p);
+}
+
+/* A word of the forward transform, in full. In: x < 10p. Out: < p. */
+static inline uint32_t ntt_fast_reduce_word(uint32_t x, uint32_t p) {
+    return ntt_fast_settle(zq_fold(x, 5 * p), p);
+}
+
+#ifdef DPU
+
+/* y, the factor, and the temporaries; w and its quotient in odd registers, y in even ones (wide_asm.h). */
+#define NTT_FAST_REGISTERS                                                                                   \
+    register uint32_t y __asm__("r4"), yh __asm__("r6"), q __asm__("r8"), even __asm__("r10");               \
+    register uint32_t r __asm__("r9"), odd __asm__("r11");                                                   \
+    register uint32_t v __asm__("r1") = t->w_shoup, vh __asm__("r3") = t->w_shoup_high;                      \
+    register uint32_t w __asm__("r5") = t->w, wh __asm__("r7") = t->w_high;
+#define NTT_FAST_SHOUP                                                                                       \
+    W_SHOUP("%[r]", "%[q]", "%[y]", "%[yh]", "%[w]", "%[wh]", "%[v]", "%[vh]", "%[c]", "%[e]", "%[o]")
+#define NTT_FAST_OPERANDS                                                                                    \
+    : [y] "=&r"(y), [yh] "=&r"(yh), [q] "=&r"(q), [e] "=&r"(even), [r] "=&r"(r), [o] "=&r"(odd)              \
+    : [px] "r"(px), [py] "r"(py), [w] "r"(w), [wh] "r"(wh), [v] "r"(v), [vh] "r"(vh), [c] "r"(t->proth),     \
+      [p5] "r"(t->five)                                                                                      \
+    : "memory"
+
+/* (x, y) -> (x + w y, x - w y) mod p. In, Out: < 10p. Alias: none. 54 to 56 instructions. */
+WIDE_INLINE void ntt_fast_forward(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
+    NTT_FAST_REGISTERS
+    __asm__ volatile("lw %[y], %[py], 0\n\t" NTT_FAST_SHOUP "lw %[y], %[px], 0\n\t"
+                     "sub %[y], %[y], %[p5], geu, 2f\n\t"
+                     "add %[y], %[y], %[p5]\n\t"
+                     "2:\n\t"
+                     "add %[q], %[y], %[r]\n\t"
+                     "add %[y], %[y], %[p5]\n\t"
+                     "sub %[y], %[y], %[r]\n\t"
+                     "sw %[px], 0, %[q]\n\t"
+                     "sw %[py], 0, %[y]" NTT_FAST_OPERANDS);
+}
+
+/* (x, y) -> (x + y, (x - y) w) mod p. In, Out: < 5p. Alias: none. 54 to 56 instructions. */
+WIDE_INLINE void ntt_fast_inverse(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
+    NTT_FAST_REGISTERS
+    __asm__ volatile("lw %[y], %[px], 0\n\t"
+                     "lw %[r], %[py], 0\n\t"
+                     "add %[q], %[y], %[r]\n\t"
+                     "sub %[q], %[q], %[p5], geu, 2f\n\t"
+                     "add %[q], %[q], %[p5]\n\t"
+                     "2:\n\t"
+                     "sw %[px], 0, %[q]\n\t"
+                     "add %[y], %[y], %[p5]\n\t"
+                     "sub %[y], %[y], %[r]\n\t" NTT_FAST_SHOUP "sw %[py], 0, %[r]" NTT_FAST_OPERANDS);
+}
+
+#undef NTT_FAST_REGISTERS
+#undef NTT_FAST_SHOUP
+#undef NTT_FAST_OPERANDS
+
+#else
+
+/* (x, y) -> (x + w y, x - w y) mod p. In, Out: < 10p. Alias: none. */
+WIDE_INLINE void ntt_fast_forward(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
+    ZQ_ASSERT(*px < 2 * t->five && *py < 2 * t->five);
+    const uint32_t x = zq_fold(*px, t->five), y = wide_shoup_lazy(*py, t->w, t->w_shoup, t->p);
+    *px = x + y;
+    *py = x + t->five - y;
+    ZQ_ASSERT(*px < 2 * t->five && *py < 2 * t->five);
+}
+
+/* (x, y) -> (x + y, (x - y) w) mod p. In, Out: < 5p. Alias: none. */
+WIDE_INLINE void ntt_fast_inverse(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
+    ZQ_ASSERT(*px < t->five && *py < t->five);
+    const uint32_t x = *px, y = *py;
+    *px = zq_fold(x + y, t->five);
+    *py = wide_shoup_lazy(x + t->five - y, t->w, t->w_shoup, t->p);
+}
+
+#endif
+
+/* (x, y) -> ((x + y) v0, (x - y) v1) mod p, the factor 1/N in both twiddles. In: < 5p. Out: < p. */
+static inline void ntt_fast_last(uint32_t *x, uint32_t *y, uint32_t v0, uint32_t v0_shoup, uint32_t v1,
+                                 uint32_t v1_shoup, uint32_t p) {
+    ZQ_ASSERT(ntt_fast_prime(p) && *x < 5 * p && *y < 5 * p);
+    const uint32_t a = *x, b = *y;
+    *x = ntt_fast_settle(wide_shoup_lazy(a + b, v0, v0_shoup, p), p);
+    *y = ntt_fast_settle(wide_shoup_lazy(a + 5 * p - b, v1, v1_shoup, p), p);
+}
+
+#endif

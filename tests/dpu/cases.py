@@ -1,0 +1,364 @@
+"""For each asm statement of dpu/core: inputs, what must come out by Python's integers and by the twin in C, and the
+instructions that it may take."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pybfv.params import SETS
+
+from .blocks import ROOT, Run, blocks
+from .interp import MASK, WRAM
+
+CHAIN = SETS["n16384_q430"].primes
+LOW_DIGIT = tuple(p for p in CHAIN if p & 0x8000)
+"""The primes with a digit at 2^15, for which a product takes one instruction more."""
+EDGES = (0, 1, 2, 0xFF, 0x100, 0xFF00FF, 0xFF00FF00, 0xFFFF, 0x10000, 0x1000000, 0x7FFFFFFF, 1 << 31, MASK - 1, MASK)
+
+SOURCE = """
+#include "limb.h"
+#include "ntt_fast.h"
+#define EACH(call) switch (limbs) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; \\
+    case 8: call(8); break; default: call(16); break; }
+typedef uint32_t *out;
+typedef const uint32_t *in;
+uint64_t twin_mul(uint32_t a, uint32_t b) { return wide_mul(a, b); }
+uint64_t twin_sqr(uint32_t a) { return wide_sqr(a); }
+uint64_t twin_mac(uint64_t s, uint32_t a, uint32_t b) { return wide_mac(s, a, b); }
+uint64_t twin_sqr_mac(uint64_t s, uint32_t a) { return wide_sqr_mac(s, a); }
+uint64_t twin_fold(uint32_t t, uint32_t m, uint32_t h) {
+    const struct wide_lazy s = {t, m, h};
+    return wide_lazy_fold(s);
+}
+uint32_t twin_bytes(uint32_t which, uint32_t a, uint32_t b) {
+    return which == 0 ? wide_ll(a, b) : which == 1 ? wide_lh(a, b) : which == 2 ? wide_hl(a, b) : wide_hh(a, b);
+}
+uint32_t twin_shoup(uint32_t y, uint32_t w, uint32_t quotient, uint32_t p) {
+    return wide_shoup_lazy(y, w, quotient, p);
+}
+uint32_t twin_add(out r, in a, in b, uint32_t limbs) {
+    uint32_t c;
+#define C(n) c = limb_add(r, a, b, n)
+    EACH(C)
+#undef C
+    return c;
+}
+uint32_t twin_sub(out r, in a, in b, uint32_t limbs) {
+    uint32_t c;
+#define C(n) c = limb_sub(r, a, b, n)
+    EACH(C)
+#undef C
+    return c;
+}
+void twin_add_lazy(out sum, in a, uint32_t limbs) {
+#define C(n) limb_add_lazy(sum, a, n)
+    EACH(C)
+#undef C
+}
+void twin_add_mod(out r, in a, in b, in q) { limb_add_mod(r, a, b, q, 4); }
+void twin_product(out r, in a, in b, uint32_t limbs) {
+    if (limbs == 2) { limb_mul(r, a, b, 2); } else { limb_mul(r, a, b, 4); }
+}
+void twin_product_mac(out acc, in a, in b, uint32_t limbs) {
+    if (limbs == 2) { limb_mac(acc, a, b, 2); } else { limb_mac(acc, a, b, 4); }
+}
+void twin_forward(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
+    const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
+    ntt_fast_forward(xy, xy + 1, &t);
+}
+void twin_inverse(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
+    const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
+    ntt_fast_inverse(xy, xy + 1, &t);
+}
+"""
+
+
+def twins(folder: Path) -> ctypes.CDLL:
+    """The portable bodies, ranges asserted, over the DPU's product in C."""
+    (folder / "twins.c").write_text(SOURCE)
+    flags = ["-std=c11", "-O1", "-shared", "-fPIC", "-DPYBFV_DEBUG", "-DBFV_WIDE_SPLIT", f"-I{ROOT}/dpu/core"]
+    subprocess.run(["cc", *flags, "-o", folder / "twins.so", folder / "twins.c"], check=True)
+    library = ctypes.CDLL(str(folder / "twins.so"))
+    for name in ("mul", "sqr", "mac", "sqr_mac", "fold"):
+        getattr(library, f"twin_{name}").restype = ctypes.c_uint64
+    for name in ("bytes", "shoup", "add", "sub"):
+        getattr(library, f"twin_{name}").restype = ctypes.c_uint32
+    return library
+
+
+class Draw(random.Random):
+    """Words that come in runs of equal bits, or from the edges."""
+
+    def bits(self, count: int) -> int:
+        x, filled = 0, 0
+        while filled < count:
+            length = self.choice((1, 3, 8, 16, 31, 32, 40))
+            x |= self.getrandbits(1) * ((1 << length) - 1) << filled
+            filled += length
+        return x & ((1 << count) - 1)
+
+    def word(self) -> int:
+        return self.choice((self.choice(EDGES), self.bits(32), self.getrandbits(32)))
+
+    def below(self, bound: int) -> int:
+        drawn = (0, 1, bound - 1, bound // 2, self.randrange(bound), self.bits(bound.bit_length()))
+        return self.choice(drawn) % bound
+
+    def long(self, limbs: int) -> int:
+        """A number of so many words; halves and differences that are zero or equal come often."""
+        if self.random() < 0.3:
+            part = self.bits(32 * max(limbs // 2, 1))
+            return sum(part << 32 * i for i in range(0, limbs, max(limbs // 2, 1))) & ((1 << 32 * limbs) - 1)
+        return sum(self.word() << 32 * i for i in range(limbs))
+
+
+@dataclass(frozen=True)
+class Case:
+    block: str
+    what: str
+    at_most: int
+    """Instructions that a run may take."""
+    check: Callable[[Case, ctypes.CDLL, Draw], Run]
+    """One run on drawn inputs, compared; AssertionError where something differs."""
+    argument: int = 0
+
+    def run(self, draw: Draw, memory: bytearray | None = None, **values: int) -> Run:
+        return blocks()[self.block].run(draw, memory, **values)
+
+
+def agree(*values: int) -> None:
+    assert len(set(values)) == 1, [hex(v) for v in values]
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def _two(draw: Draw) -> tuple[int, int]:
+    return draw.word(), draw.word()
+
+
+def bytes_of(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    a, b = _two(draw)
+    run = case.run(draw, **{"%1": a, "%2": b})
+    x, y = (a >> 8 if case.argument & 2 else a) & 255, (b >> 8 if case.argument & 1 else b) & 255
+    agree(run.values["%0"], x * y, library.twin_bytes(case.argument, a, b))
+    return run
+
+
+def mul(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    a, b = _two(draw)
+    run = case.run(draw, a=a, b=b)
+    agree(run.values["%0"], a * b, library.twin_mul(a, b))
+    return run
+
+
+def sqr(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    a = draw.word()
+    run = case.run(draw, a=a)
+    agree(run.values["%0"], a * a, library.twin_sqr(a))
+    return run
+
+
+def mac(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    a, b = _two(draw)
+    total = draw.below((1 << 64) - a * b)
+    run = case.run(draw, a=a, b=b, **{"%0": total})
+    agree(run.values["%0"], total + a * b, library.twin_mac(ctypes.c_uint64(total), a, b))
+    return run
+
+
+def sqr_mac(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    a = draw.word()
+    total = draw.below((1 << 64) - a * a)
+    run = case.run(draw, a=a, **{"%0": total})
+    agree(run.values["%0"], total + a * a, library.twin_sqr_mac(ctypes.c_uint64(total), a))
+    return run
+
+
+def fold(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    t, h = draw.word(), draw.word()
+    m = draw.below((1 << 32) - (t >> 16))
+    run = case.run(draw, t=t, m=m, h=h)
+    agree(run.values["%0"], (t + (m << 16) + (h << 32)) % (1 << 64), library.twin_fold(t, m, h))
+    return run
+
+
+def _twiddle(case: Case, draw: Draw) -> tuple[int, int, int, dict[str, int]]:
+    """A prime, a twiddle, its quotient, and the operands that hold them."""
+    p = draw.choice(LOW_DIGIT if case.argument else [p for p in CHAIN if p not in LOW_DIGIT])
+    w = draw.below(p)
+    quotient = (w << 32) // p
+    proth = p >> 16 | (p & 0x8000) << 16
+    return p, w, quotient, {"w": w, "wh": w >> 16, "v": quotient, "vh": quotient >> 16, "c": proth}
+
+
+def shoup(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    y = draw.word()
+    p, w, quotient, operands = _twiddle(case, draw)
+    run = case.run(draw, y=y, **operands)
+    agree(run.values["r"], library.twin_shoup(y, w, quotient, p))
+    assert run.values["r"] < 5 * p
+    agree(run.values["r"] % p, y * w % p)
+    return run
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+PLACES = (0x100, 0x200, 0x300, 0x400)
+
+
+def _memory(*contents: tuple[int, int]) -> bytearray:
+    """WRAM with (value, words) at PLACES."""
+    memory = bytearray(WRAM)
+    for place, (value, words) in zip(PLACES, contents, strict=False):
+        memory[place : place + 4 * words] = value.to_bytes(4 * words, "little")
+    return memory
+
+
+def _at(memory: bytearray, which: int, words: int) -> int:
+    return int.from_bytes(memory[PLACES[which] : PLACES[which] + 4 * words], "little")
+
+
+class Words:
+    """An array of words for C, aligned to 8, with a guard behind it."""
+
+    def __init__(self, value: int, count: int) -> None:
+        self.count = count
+        self.array = (ctypes.c_uint64 * (count // 2 + 2))()
+        ctypes.memmove(self.array, value.to_bytes(4 * count, "little"), 4 * count)
+
+    @property
+    def value(self) -> int:
+        return int.from_bytes(ctypes.string_at(self.array, 4 * self.count), "little")
+
+
+def chain(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    n = case.argument
+    a, b = draw.long(n), draw.long(n)
+    minus = case.block.startswith("limb_sub")
+    memory = _memory((0, n), (a, n), (b, n))
+    result = draw.randrange(3)  # its own place, or in place of an operand
+    run = case.run(draw, memory, r=PLACES[result], a=PLACES[1], b=PLACES[2])
+    total = a - b if minus else a + b
+    twin = Words(0, n)
+    carry = (library.twin_sub if minus else library.twin_add)(twin.array, Words(a, n).array, Words(b, n).array, n)
+    agree(_at(memory, result, n), total % (1 << 32 * n), twin.value)
+    agree(run.values["c"], (total >> 32 * n) & MASK, carry)
+    return run
+
+
+def add_mod(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    q = draw.below(1 << 127) | 1
+    a = draw.below(q)
+    b = draw.choice((draw.below(q), (q - a) % q, (q - a - 1) % q, (q - a + 1) % q))
+    memory, result = _memory((0, 4), (a, 4), (b, 4)), draw.randrange(3)
+    limbs = {f"q{i}": q >> 32 * i & MASK for i in range(4)}
+    run = case.run(draw, memory, r=PLACES[result], a=PLACES[1], b=PLACES[2], **limbs)
+    twin = Words(0, 4)
+    library.twin_add_mod(twin.array, Words(a, 4).array, Words(b, 4).array, Words(q, 4).array)
+    agree(_at(memory, result, 4), (a + b) % q, twin.value)
+    return run
+
+
+def add_lazy(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    n = case.argument
+    a = draw.long(n) & ((1 << 32 * n - 1) - 1)
+    total = draw.below((1 << 32 * n + 31) - a)
+    memory = _memory((total, n + 1), (a, n))
+    run = case.run(draw, memory, r=PLACES[0], a=PLACES[0], b=PLACES[1])
+    twin = Words(total, n + 1)
+    library.twin_add_lazy(twin.array, Words(a, n).array, n)
+    agree(_at(memory, 0, n + 1), total + a, twin.value)
+    return run
+
+
+def product_of(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    n = case.argument
+    a, b = draw.long(n), draw.long(n)
+    memory = _memory((draw.long(2 * n), 2 * n), (a, n), (b, n))
+    if n == 2:
+        words = {"a1": a >> 32, "a0": a & MASK, "b1": b >> 32, "b0": b & MASK}
+        run = case.run(draw, memory, r=PLACES[0], **words)
+    else:
+        run = case.run(draw, memory, to=PLACES[0], x=PLACES[1], y=PLACES[2])
+    twin = Words(0, 2 * n)
+    library.twin_product(twin.array, Words(a, n).array, Words(b, n).array, n)
+    agree(_at(memory, 0, 2 * n), a * b, twin.value)
+    return run
+
+
+def product_mac(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    n = case.argument
+    a, b = draw.long(n), draw.long(n)
+    bits = 64 * n + 32
+    acc = (draw.below((1 << bits - 1) - a * b) - draw.choice((0, 1 << bits - 1))) % (1 << bits)  # either sign
+    memory = _memory((acc, 2 * n + 1), (a, n), (b, n))
+    if n == 2:
+        run = case.run(draw, memory, at=PLACES[0], a=PLACES[1], b=PLACES[2])
+    else:
+        run = case.run(draw, memory, at=PLACES[0], x=PLACES[1], y=PLACES[2], own=PLACES[3])
+    twin = Words(acc, 2 * n + 1)
+    library.twin_product_mac(twin.array, Words(a, n).array, Words(b, n).array, n)
+    agree(_at(memory, 0, 2 * n + 1), (acc + a * b) % (1 << bits), twin.value)
+    return run
+
+
+def butterfly(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    p, w, quotient, operands = _twiddle(case, draw)
+    forward = case.block == "ntt_fast_forward"
+    bound = (10 if forward else 5) * p
+    x, y = draw.below(bound), draw.below(bound)
+    memory = _memory((x, 1), (y, 1))
+    run = case.run(draw, memory, px=PLACES[0], py=PLACES[1], p5=5 * p, **operands)
+    left, right = _at(memory, 0, 1), _at(memory, 1, 1)
+    twin = Words(x | y << 32, 2)
+    (library.twin_forward if forward else library.twin_inverse)(twin.array, w, quotient, p)
+    agree(left | right << 32, twin.value)
+    assert max(left, right) < bound
+    first, second = (x + w * y, x - w * y) if forward else (x + y, (x - y) * w)
+    agree(left % p, first % p)
+    agree(right % p, second % p)
+    return run
+
+
+# ---- all of them ---------------------------------------------------------------------------------
+
+LOOP = 3
+"""Two pointers and a jump, for each butterfly."""
+
+CASES = (
+    *(
+        Case(f"wide_{name}", "8 x 8 bits", 1, bytes_of, argument=which)
+        for which, name in enumerate(("ll", "lh", "hl", "hh"))
+    ),
+    Case("wide_mul", "32 x 32 -> 64 bits", 34, mul),
+    Case("wide_sqr", "square of 32 bits", 21, sqr),
+    Case("wide_mac", "product onto 64 bits", 36, mac),
+    Case("wide_sqr_mac", "square onto 64 bits", 23, sqr_mac),
+    Case("wide_lazy_fold", "three lazy words to 64 bits", 3, fold),
+    Case("wide_shoup_lazy", "twiddle product mod p", 46, shoup),
+    Case("wide_shoup_lazy", "twiddle product mod p, p with 2^15", 47, shoup, argument=1),
+    Case("ntt_fast_forward", "butterfly, forward", 58 - LOOP, butterfly),
+    Case("ntt_fast_forward", "butterfly, forward, p with 2^15", 59 - LOOP, butterfly, argument=1),
+    Case("ntt_fast_inverse", "butterfly, inverse", 58 - LOOP, butterfly),
+    Case("ntt_fast_inverse", "butterfly, inverse, p with 2^15", 59 - LOOP, butterfly, argument=1),
+    *(
+        Case(f"limb_{op}/{name}", f"chain of {n} words with its carry", count, chain, argument=n)
+        for op in ("add", "sub")
+        for n, name, count in ((1, "1", 6), (2, "2", 7), (4, "4", 12), (8, "8", 22), (16, "default", 42))
+    ),
+    Case("limb_add_mod", "128-bit sum mod q", 15, add_mod),
+    *(
+        Case(f"limb_add_lazy/{name}", f"{32 * n}-bit value onto a sum of a word more", count, add_lazy, argument=n)
+        for n, name, count in ((1, "1", 7), (2, "2", 8), (4, "4", 13), (8, "8", 23), (16, "default", 43))
+    ),
+    Case("limb_mul_2", "Karatsuba 64 x 64 bits", 120, product_of, argument=2),
+    Case("limb_mac_2", "Karatsuba 64 x 64 bits onto 160", 132, product_mac, argument=2),
+    Case("limb_mul_4", "Karatsuba 128 x 128 bits", 402, product_of, argument=4),
+    Case("limb_mac_4", "Karatsuba 128 x 128 bits onto 288", 422, product_mac, argument=4),
+)
