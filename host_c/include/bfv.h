@@ -10,7 +10,7 @@
  *   Every function returns BFV_OK or a negative status; on error its outputs
  *     are unchanged unless it says otherwise. No function exits or prints.
  *   Alias: inputs and outputs must not overlap unless a function says so.
- *   Thread use: a ring and an encoder may be shared
+ *   Thread use: a ring, an encoder and a lifter may be shared
  *     between threads; a backend and what it owns belong to one thread at a time.
  */
 #ifndef PYBFV_BFV_H
@@ -41,7 +41,8 @@ enum {
 enum {
     BFV_MIN_N = 2,
     BFV_MAX_N = 16384,
-    BFV_MAX_PRIMES = 24,
+    BFV_MAX_PRIMES = 40,   /* of a ring: those of q and the wide ones together */
+    BFV_MAX_Q_PRIMES = 24, /* of a ciphertext modulus: encoders, secret keys, backends */
     BFV_MAX_T_PRIMES = 20,
     BFV_MAX_T_WORDS = 8, /* 64-bit words of a plaintext modulus */
     BFV_MAX_PARTS = 3,
@@ -156,6 +157,43 @@ int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t word
  * residues of the slots, out[count of t primes][N], in vector order. Batched only. */
 int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out);
 
+/* ---- the scaled product: lifts and rounding ------------------------------- */
+
+/* From R_q to the integers and back. An integer polynomial of small enough coefficients is kept as its
+ * residues mod the primes of q and mod K further, "wide" primes; the integer that residues stand for is
+ * the centred one, in (-M/2, M/2), M the product of the primes (odd). All results are exact. A lifter may
+ * be shared between threads. Wide primes: distinct, none of the ring's, each prime, = 1 mod 2N and
+ * < 2^30; L + K <= BFV_MAX_PRIMES. */
+typedef struct bfv_lifter bfv_lifter;
+/* The ring must stay open. */
+int bfv_lifter_open(const bfv_ring *ring, const uint32_t *wide, uint32_t count, bfv_lifter **out);
+void bfv_lifter_close(bfv_lifter *lifter);
+
+/* x [polys][L][N] in NTT form to out [polys][K][N] in NTT form: the centred integers mod the wide primes. */
+int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32_t *out);
+/* round(t x / q) mod q, coefficient by coefficient: x [polys][L + K][N] to out [polys][L][N], both in NTT
+ * form. t: `words` little-endian 64-bit words, at most BFV_MAX_T_WORDS; 1 <= t <= product of the wide primes.
+ */
+int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
+                    uint64_t polys, uint32_t *out);
+
+/* The same for a q of 64-bit words, whose polynomials are in coefficient form: `count` pairwise coprime
+ * odd moduli, each from 3 to 2^61 and coprime to every wide prime, at most BFV_MAX_64_PRIMES. The integers
+ * are kept mod the wide primes alone, uint32 [K][N] in NTT form. */
+enum { BFV_MAX_64_PRIMES = 16 };
+typedef struct bfv_lifter64 bfv_lifter64;
+int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const uint32_t *wide,
+                      uint32_t wide_count, bfv_lifter64 **out);
+void bfv_lifter64_close(bfv_lifter64 *lifter);
+/* x [polys][L][N] to the centred integers mod the wide primes, [polys][K][N]. BFV_E_RESIDUE: a word is
+ * not below its modulus. */
+int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, uint32_t *out);
+/* The centred integers x [polys][K][N] mod q, [polys][L][N]. */
+int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, uint64_t *out);
+/* round(t x / q) mod q: x [polys][K][N] to out [polys][L][N]; t as in bfv_scale_round. */
+int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
+                      uint64_t polys, uint64_t *out);
+
 /* ---- backends ----------------------------------------------------------- */
 
 typedef struct bfv_backend bfv_backend;
@@ -166,7 +204,7 @@ typedef uint64_t bfv_ticket;
 enum { BFV_FORM_NTT = 0, BFV_FORM_COEFFICIENT = 1, BFV_FORM_LIMB = 2 };
 enum { BFV_POINTWISE = 0, BFV_CONVOLVE = 1 };
 enum { BFV_KERNELS_NTT = 0, BFV_KERNELS_LIMB = 1 };
-enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1 };
+enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1, BFV_ACC_SCALED = 2 };
 /* How the backend "sim" runs its programs. DEFAULT: as the environment's PYBFV_SIM says, "strict" or
  * "faithful", strict without it. */
 enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
@@ -185,6 +223,9 @@ typedef struct {
     uint32_t tasklets;   /* 1..BFV_MAX_TASKLETS; 0: 16 */
     const char *profile; /* further "key=value,..." for the SDK's dpu_alloc, or NULL */
     uint32_t strict;     /* BFV_SIM_* */
+    /* Wide primes as in bfv_lifter_open: what scaled accumulators need; NULL and 0 without them. */
+    const uint32_t *wide; /* [wide_count] */
+    uint32_t wide_count;
     /* Where bfv_open puts a sentence on what went wrong, "" when there is none; or NULL. */
     uint32_t detail_size;
     char *detail;
@@ -257,8 +298,11 @@ int bfv_mul(bfv_backend *backend, const bfv_array *a, const bfv_array *b, bfv_ar
 /* A new array in `form`, BFV_FORM_NTT or BFV_FORM_COEFFICIENT; a is in the other one. */
 int bfv_convert(bfv_backend *backend, const bfv_array *a, uint32_t form, bfv_array **out);
 
-/* Accumulators: exact sums mod q. BFV_ACC_SUM keeps `parts` 2 or 3 parts;
- * BFV_ACC_PRODUCT has 3. Their saved state is reduced and canonical, so it does
+/* Accumulators: exact sums. BFV_ACC_SUM keeps `parts` 2 or 3 parts mod q; BFV_ACC_PRODUCT has 3, the
+ * tensor mod q. BFV_ACC_SCALED has 3: the tensor of the centred integers, over the integers, mod the
+ * primes of q and the wide ones, [3][L + K][N]; its first L planes are BFV_ACC_PRODUCT's. It needs the
+ * backend's wide primes (else BFV_E_UNSUPPORTED), enough of them for the sum of all products: |sum| <=
+ * count 2 N (q/2)^2, and bfv_scale_round finishes it. Their saved state is reduced and canonical, so it does
  * not depend on order, splits, bodies or threads. An error of a device, or of memory, in the middle of
  * acc_add, acc_mul or acc_merge may leave `acc` undefined: from then on every call on it, and a merge from
  * it, gives BFV_E_BACKEND, until bfv_acc_load replaces its value or it is dropped. */
@@ -272,11 +316,12 @@ int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t
 int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a, const bfv_array *b,
                 uint64_t first_b, uint64_t stride, uint64_t count);
 int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other);
-/* dst [parts][L][N]; undefined after BFV_E_BACKEND, when a device returned a word that is no residue. */
+/* dst [parts][L][N], of a scaled one [3][L + K][N]; undefined after BFV_E_BACKEND, when a device returned a
+ * word that is no residue. */
 int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst);
 int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src); /* replaces; checks residues */
 /* The accumulator times factor[i] mod p_i (1 for sums, t mod p_i for scale-free
- * products) as an array of one ciphertext. */
+ * products) as an array of one ciphertext. BFV_E_UNSUPPORTED for scaled ones. */
 int bfv_acc_finish(bfv_backend *backend, bfv_acc *acc, const uint32_t *factor, bfv_array **out);
 
 /* cdef end */

@@ -5,6 +5,7 @@
 #define PYBFV_BACKEND_H
 
 #include "ring.h"
+#include "rns.h"
 
 #define BACKEND_MAGIC UINT32_C(0x42454e44)
 
@@ -34,6 +35,7 @@ struct bfv_backend {
     uint32_t magic; /* BACKEND_MAGIC while open */
     const struct backend_ops *ops;
     bfv_ring *ring;
+    bfv_lifter *lifter; /* for scaled accumulators, NULL without wide primes */
     uint32_t kernels;
     uint32_t threads;
     struct backend_item *arrays, *accs;
@@ -57,6 +59,7 @@ enum backend_unary { BACKEND_NEG, BACKEND_ADD_PLAIN, BACKEND_MUL_PLAIN };
 struct backend_ops {
     const char *name;
     uint32_t version; /* BACKEND_VERSION */
+    bool scaled;      /* whether it has BFV_ACC_SCALED */
 
     /* backend->ring, kernels and threads are set; sets backend->data. On error it may leave a
      * sentence in backend->detail. */
@@ -96,6 +99,16 @@ struct backend_ops {
 };
 
 extern const struct backend_ops backend_cpu;
+
+/* The ring of an accumulator's state: over the wide primes too when it is a scaled one. */
+static inline const bfv_ring *backend_acc_ring(const struct bfv_backend *backend, const struct bfv_acc *acc) {
+    return acc->kind == BFV_ACC_SCALED ? backend->lifter->full : backend->ring;
+}
+
+/* Words of an accumulator's state. */
+static inline size_t backend_acc_words(const struct bfv_backend *backend, const struct bfv_acc *acc) {
+    return acc->parts * ring_poly_words(backend_acc_ring(backend, acc));
+}
 
 /* Words of one ciphertext. */
 static inline size_t backend_words(const struct bfv_backend *backend, uint32_t parts) {

@@ -119,6 +119,7 @@ static int find_backend(const char *name, bfv_backend *backend) {
 }
 
 static void free_backend(bfv_backend *backend) {
+    bfv_lifter_close(backend->lifter);
     bfv_ring_close(backend->ring);
     if (backend->library != NULL) {
         (void)dlclose(backend->library);
@@ -129,7 +130,8 @@ static void free_backend(bfv_backend *backend) {
 int bfv_open(const char *name, const bfv_options *options, bfv_backend **out) {
     if (name == NULL || options == NULL || out == NULL || options->threads > BFV_MAX_THREADS ||
         options->kernels > BFV_KERNELS_LIMB || options->dpus > BFV_MAX_DPUS ||
-        options->tasklets > BFV_MAX_TASKLETS || options->strict > BFV_SIM_FAITHFUL) {
+        options->tasklets > BFV_MAX_TASKLETS || options->strict > BFV_SIM_FAITHFUL ||
+        options->count > BFV_MAX_Q_PRIMES || (options->wide == NULL && options->wide_count != 0)) {
         return BFV_E_ARGUMENT;
     }
     bfv_backend *backend = calloc(1, sizeof *backend);
@@ -141,6 +143,9 @@ int bfv_open(const char *name, const bfv_options *options, bfv_backend **out) {
     int status = find_backend(name, backend);
     if (status == BFV_OK) {
         status = bfv_ring_open(options->n, options->primes, options->count, options->body, &backend->ring);
+    }
+    if (status == BFV_OK && options->wide_count != 0) {
+        status = bfv_lifter_open(backend->ring, options->wide, options->wide_count, &backend->lifter);
     }
     if (status == BFV_OK) {
         status = backend->ops->open(backend, options);
@@ -369,9 +374,12 @@ int bfv_mul_plain(bfv_backend *backend, const bfv_array *a, const uint32_t *m, b
 /* ---- accumulators --------------------------------------------------------- */
 
 int bfv_acc_new(bfv_backend *backend, uint32_t kind, uint32_t parts, bfv_acc **out) {
-    if (!is_open(backend) || out == NULL || kind > BFV_ACC_PRODUCT || parts < 2 || parts > BFV_MAX_PARTS ||
-        (kind == BFV_ACC_PRODUCT && parts != 3)) {
+    if (!is_open(backend) || out == NULL || kind > BFV_ACC_SCALED || parts < 2 || parts > BFV_MAX_PARTS ||
+        (kind != BFV_ACC_SUM && parts != 3)) {
         return BFV_E_ARGUMENT;
+    }
+    if (kind == BFV_ACC_SCALED && (backend->lifter == NULL || !backend->ops->scaled)) {
+        return BFV_E_UNSUPPORTED;
     }
     bfv_acc *acc = calloc(1, sizeof *acc);
     if (acc == NULL) {
@@ -415,7 +423,7 @@ int bfv_acc_add(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t
 int bfv_acc_mul(bfv_backend *backend, bfv_acc *acc, const bfv_array *a, uint64_t first_a, const bfv_array *b,
                 uint64_t first_b, uint64_t stride, uint64_t count) {
     if (!owns_acc(backend, acc) || !owns_array(backend, a) || !owns_array(backend, b) ||
-        acc->kind != BFV_ACC_PRODUCT || a->parts != 2 || b->parts != 2 || a->form != BFV_FORM_NTT ||
+        acc->kind == BFV_ACC_SUM || a->parts != 2 || b->parts != 2 || a->form != BFV_FORM_NTT ||
         b->form != BFV_FORM_NTT || !terms_are_inside(a, first_a, stride, count) ||
         !terms_are_inside(b, first_b, stride, count)) {
         return BFV_E_ARGUMENT;
@@ -440,11 +448,11 @@ int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst) {
         return BFV_E_ARGUMENT;
     }
     int status = note(backend, backend->ops->acc_save(backend, acc, dst));
-    if (status == BFV_OK && bfv_check_residues(backend->ring, dst, acc->parts) != BFV_OK) {
+    if (status == BFV_OK && bfv_check_residues(backend_acc_ring(backend, acc), dst, acc->parts) != BFV_OK) {
         status = note(backend, BFV_E_BACKEND); /* a device returned what no computation gives */
     }
     if (status == BFV_OK) {
-        backend->stats.bytes_out += backend_words(backend, acc->parts) * sizeof *dst;
+        backend->stats.bytes_out += backend_acc_words(backend, acc) * sizeof *dst;
     }
     return status;
 }
@@ -453,13 +461,16 @@ int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src) {
     if (!owns_acc(backend, acc) || !is_aligned(src)) {
         return BFV_E_ARGUMENT;
     }
-    const int status = bfv_check_residues(backend->ring, src, acc->parts);
+    const int status = bfv_check_residues(backend_acc_ring(backend, acc), src, acc->parts);
     return status == BFV_OK ? note(backend, backend->ops->acc_load(backend, acc, src)) : status;
 }
 
 int bfv_acc_finish(bfv_backend *backend, bfv_acc *acc, const uint32_t *factor, bfv_array **out) {
     if (!owns_acc(backend, acc) || factor == NULL || out == NULL) {
         return BFV_E_ARGUMENT;
+    }
+    if (acc->kind == BFV_ACC_SCALED) {
+        return BFV_E_UNSUPPORTED; /* bfv_scale_round does it */
     }
     for (uint32_t i = 0; i < backend->ring->count; i++) {
         if (factor[i] >= backend->ring->prime[i].p) {

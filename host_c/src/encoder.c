@@ -15,16 +15,16 @@ enum {
 
 /* Batched: one prime t_i of t. */
 struct batch_prime {
-    uint32_t inverse;               /* (t/t_i)^-1 mod t_i */
-    uint64_t fraction;              /* floor(2^64 (q mod t_i) / t_i) */
-    uint32_t scale[BFV_MAX_PRIMES]; /* floor(q / t_i) mod p_j */
+    uint32_t inverse;                 /* (t/t_i)^-1 mod t_i */
+    uint64_t fraction;                /* floor(2^64 (q mod t_i) / t_i) */
+    uint32_t scale[BFV_MAX_Q_PRIMES]; /* floor(q / t_i) mod p_j */
 };
 
 struct bfv_encoder {
     uint32_t magic;
     uint32_t n;
-    uint32_t count;                    /* primes of q */
-    struct zq_mod mod[BFV_MAX_PRIMES]; /* their constants */
+    uint32_t count;                      /* primes of q */
+    struct zq_mod mod[BFV_MAX_Q_PRIMES]; /* their constants */
     uint32_t t_words;
     uint64_t t[WIDE_T_WORDS];
 
@@ -37,7 +37,7 @@ struct bfv_encoder {
     uint32_t scale_words, point;    /* words of scale; its fraction has 64 point bits */
     uint64_t scale[WIDE_MAX_WORDS]; /* floor(2^P q / t), P = 64 point */
     uint32_t q_words;
-    uint32_t weight[BFV_MAX_PRIMES][2 * WIDE_Q_WORDS]; /* 2^(32 i) mod p_j */
+    uint32_t weight[BFV_MAX_Q_PRIMES][2 * WIDE_Q_WORDS]; /* 2^(32 i) mod p_j */
 };
 
 static bool encoder_is_open(const bfv_encoder *encoder) {
@@ -56,7 +56,10 @@ void bfv_encoder_close(bfv_encoder *encoder) {
 /* What both kinds share: q's primes, and t, which must lie in [2, q). q: WIDE_Q_WORDS words. */
 static int encoder_new(const bfv_ring *ring, const uint64_t *t, uint32_t words, uint64_t *q,
                        bfv_encoder **out) {
-    uint32_t primes[BFV_MAX_PRIMES];
+    uint32_t primes[BFV_MAX_Q_PRIMES];
+    if (ring->count > BFV_MAX_Q_PRIMES) {
+        return BFV_E_ARGUMENT;
+    }
     for (uint32_t j = 0; j < ring->count; j++) {
         primes[j] = ring->prime[j].p;
     }

@@ -21,7 +21,7 @@ enum {
     TERNARY_LIMIT = 1,
     ERROR_LIMIT = 21,
     /* bfv_secret_round: words of the fixed-point fraction, and of t times it */
-    POINT_WORDS = (BFV_MAX_PRIMES * 30 + 64 * BFV_MAX_T_WORDS + 100 + 63) / 64,
+    POINT_WORDS = (BFV_MAX_Q_PRIMES * 30 + 64 * BFV_MAX_T_WORDS + 100 + 63) / 64,
     PRODUCT_WORDS = POINT_WORDS + BFV_MAX_T_WORDS
 };
 
@@ -179,10 +179,10 @@ struct rounding {
     uint32_t words; /* of t and of every m */
     uint32_t point; /* the fraction has P = 64 point bits */
     uint64_t t[WIDE_T_WORDS];
-    uint64_t low[POINT_WORDS];                        /* 2^P (1/2 - bound) - slack */
-    uint64_t width[POINT_WORDS];                      /* 2 (2^P bound + slack) */
-    uint32_t inverse[BFV_MAX_PRIMES];                 /* (q/p_i)^-1 mod p_i */
-    uint64_t reciprocal[BFV_MAX_PRIMES][POINT_WORDS]; /* floor(2^P / p_i) */
+    uint64_t low[POINT_WORDS];                          /* 2^P (1/2 - bound) - slack */
+    uint64_t width[POINT_WORDS];                        /* 2 (2^P bound + slack) */
+    uint32_t inverse[BFV_MAX_Q_PRIMES];                 /* (q/p_i)^-1 mod p_i */
+    uint64_t reciprocal[BFV_MAX_Q_PRIMES][POINT_WORDS]; /* floor(2^P / p_i) */
 };
 
 /* The fraction of x/q is that of sum y_i/p_i, y_i = [x_i (q/p_i)^-1]_{p_i}. With reciprocals rounded down to
@@ -194,7 +194,7 @@ struct rounding {
  * with bound + slack decides exactly. Where it holds, bound + slack < 1/2, so the rounding is exact too. */
 static int rounding_open(struct rounding *r, const bfv_ring *ring, const uint64_t *t, uint32_t words,
                          uint64_t bound) {
-    uint32_t primes[BFV_MAX_PRIMES];
+    uint32_t primes[BFV_MAX_Q_PRIMES];
     uint64_t q[WIDE_Q_WORDS];
     uint64_t wide_t[WIDE_Q_WORDS] = {0};
     memcpy(wide_t, t, words * sizeof *t);
@@ -267,8 +267,9 @@ static uint64_t round_one(const struct rounding *r, const bfv_ring *ring, const 
 
 int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t *t, uint32_t words,
                      uint32_t first, uint32_t count, uint64_t bound, uint64_t *out) {
-    if (!ring_is_open(ring) || phase == NULL || t == NULL || words == 0 || words > BFV_MAX_T_WORDS ||
-        first > ring->n || count > ring->n - first || (bound >> 63) != 0 || out == NULL) {
+    if (!ring_is_open(ring) || ring->count > BFV_MAX_Q_PRIMES || phase == NULL || t == NULL || words == 0 ||
+        words > BFV_MAX_T_WORDS || first > ring->n || count > ring->n - first || (bound >> 63) != 0 ||
+        out == NULL) {
         return BFV_E_ARGUMENT;
     }
     uint32_t outside = 0;

@@ -14,7 +14,7 @@
 __extension__ typedef unsigned __int128 wide_pair;
 
 enum {
-    WIDE_Q_WORDS = (BFV_MAX_PRIMES * 30 + 63) / 64, /* words that hold any q */
+    WIDE_Q_WORDS = (BFV_MAX_Q_PRIMES * 30 + 63) / 64, /* words that hold any q */
     WIDE_T_WORDS = BFV_MAX_T_WORDS,
     WIDE_MAX_WORDS = 32 /* the longest intermediate: 2^P q in encoder.c, 29 words */
 };

@@ -1,4 +1,4 @@
-"""The C library in Python: rings, encoders, backends, checksums. One method per C function.
+"""The C library in Python: rings, encoders, lifters, backends, checksums. One method per C function.
 
 Arrays are C-contiguous numpy arrays: residues are uint32 [..., L, N], a ciphertext is [parts, L, N].
 What doesn't fit is a UsageError. The library is opened at first use, not on import.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pybfv.native._backend import Acc, Array, Backend
 from pybfv.native._encoder import Encoder
 from pybfv.native._lib import bodies, crc32c, empty
+from pybfv.native._lifter import Lifter, Lifter64
 from pybfv.native._ring import Ring, error_bytes, sample_error, sample_ternary, ternary_bytes
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "Array",
     "Backend",
     "Encoder",
+    "Lifter",
+    "Lifter64",
     "Ring",
     "bodies",
     "crc32c",

@@ -21,7 +21,7 @@ from pybfv.native._ring import body_argument, body_message, prime_argument
 _KERNELS = ("ntt", "limb")
 _PURPOSES = ("pointwise", "convolve")
 _FORMS = ("ntt", "coefficient")
-_KINDS = ("sum", "product")
+_KINDS = ("sum", "product", "scaled")
 _COUNT_LIMIT = 2**63 - 1
 
 
@@ -91,7 +91,7 @@ class Array(_Handle):
 
 
 class Acc(_Handle):
-    """An accumulator of a backend: kind "sum" or "product"."""
+    """An accumulator of a backend: kind "sum", "product" or "scaled"."""
 
     def __init__(self, backend: Backend, pointer: Any, kind: str, parts: int) -> None:
         super().__init__(backend, pointer, BFV.lib.bfv_acc_drop, None)
@@ -132,7 +132,8 @@ class Backend:
     threads: CPU threads, 1 to 256, 0 for all cores. body: a CPU kernel body, None for the best. kernels:
     "ntt" or "limb" (sim and upmem). dpus: 1 to 4096, 0 for the default (sim 64, upmem all). tasklets: 1
     to 24, 0 for 16. strict: how sim runs its programs, None as PYBFV_SIM says ("strict" or "faithful"),
-    strict without it. profile: "key=value,..." for the SDK's dpu_alloc.
+    strict without it. profile: "key=value,..." for the SDK's dpu_alloc. wide: the wide primes that "scaled"
+    accumulators need (params.wide_primes), distinct from ``primes``.
 
     BackendUnavailableError for a backend, kernels, body or hardware that isn't here; UsageError for
     numbers out of range, more DPUs than exist among them.
@@ -150,9 +151,11 @@ class Backend:
         tasklets: int = 0,
         strict: bool | None = None,
         profile: str | None = None,
+        wide: Sequence[int] = (),
     ) -> None:
         lib, ffi = BFV.lib, BFV.ffi
-        argument = prime_argument(primes, lib.BFV_MAX_PRIMES, "primes")
+        argument = prime_argument(primes, lib.BFV_MAX_Q_PRIMES, "primes")
+        wide_argument = prime_argument(wide, lib.BFV_MAX_PRIMES - len(argument), "wide") if wide else None
         body_text = body_argument(body)
         options = ffi.new("bfv_options *")
         options.n = check_integer(n, lib.BFV_MIN_N, lib.BFV_MAX_N, "n")
@@ -169,6 +172,8 @@ class Backend:
         profile_text = ffi.NULL if profile is None else ffi.new("char[]", profile.encode())
         options.profile = profile_text
         options.strict = _STRICT[strict]
+        if wide_argument is not None:
+            options.wide, options.wide_count = wide_argument, len(wide_argument)
         detail_text = ffi.new("char[]", _DETAIL_SIZE)
         options.detail, options.detail_size = detail_text, _DETAIL_SIZE
         out = ffi.new("bfv_backend **")
@@ -180,11 +185,12 @@ class Backend:
             unsupported=_missing(name, kernels, body, detail),
             argument=f"backend {name!r}: {detail}: choose other numbers, or another profile"
             if detail
-            else f"N = {n} with primes {', '.join(map(str, primes))} is no ring for a backend: N must be "
+            else f"N = {n} with primes {', '.join(map(str, (*primes, *wide)))} is no ring for a backend: N must be "
             f"a power of two, the primes distinct, prime, 1 mod {2 * n} and below 2^30",
         )
         self.n = int(n)
         self.primes = tuple(int(p) for p in primes)
+        self.wide = tuple(int(p) for p in wide)
         self._tail = (len(self.primes), self.n)
         self._owner = _Owner(out[0])
         self._close = weakref.finalize(self, self._owner.close)
@@ -367,9 +373,15 @@ class Backend:
     # accumulators
 
     def acc_new(self, kind: str, parts: int) -> Acc:
-        """An accumulator, 0: kind "sum" with 2 or 3 parts, or "product" with 3."""
+        """An accumulator, 0: kind "sum" with 2 or 3 parts, "product" with 3, or "scaled" with 3.
+
+        "scaled": the tensor over the integers, mod ``primes`` and ``wide``. UsageError without wide primes;
+        BackendUnavailableError when the backend hasn't this kind.
+        """
         number = _index(kind, _KINDS, "kind of accumulator")
-        check_integer(parts, 3 if kind == "product" else 2, 3, "parts")
+        check_integer(parts, 2 if kind == "sum" else 3, 3, "parts")
+        if kind == "scaled" and not self.wide:
+            raise UsageError("a scaled accumulator needs a backend that was opened with wide primes")
         out = BFV.ffi.new("bfv_acc **")
         self._run("acc_new", BFV.lib.bfv_acc_new, number, parts, out)
         return Acc(self, out[0], kind, parts)
@@ -402,7 +414,7 @@ class Backend:
     def acc_mul(self, acc: Acc, a: Array, first_a: int, b: Array, first_b: int, stride: int, count: int) -> None:
         """acc += sum over k < count of the tensor a[first_a + k stride] (x) b[first_b + k stride]."""
         pointer, left, right = self._handle(acc, Acc), self._handle(a, Array), self._handle(b, Array)
-        if acc.kind != "product" or (a.parts, b.parts) != (2, 2):
+        if acc.kind == "sum" or (a.parts, b.parts) != (2, 2):
             raise UsageError("acc_mul needs a product accumulator and ciphertexts of two parts")
         self._need_ntt(a, b)
         self._check_terms(a, first_a, stride, count)
@@ -416,22 +428,31 @@ class Backend:
             raise UsageError("acc_merge needs another accumulator of the same kind and parts")
         self._run("acc_merge", BFV.lib.bfv_acc_merge, *pointers)
 
+    def _state_shape(self, acc: Acc) -> tuple[int, int, int]:
+        planes = len(self.primes) + (len(self.wide) if acc.kind == "scaled" else 0)
+        return acc.parts, planes, self.n
+
     def acc_save(self, acc: Acc) -> np.ndarray:
-        """The canonical state, [parts, L, N]."""
+        """The canonical state, [parts, L, N]; of a scaled one [3, L + K, N]."""
         pointer = self._handle(acc, Acc)
-        out = empty((acc.parts, *self._tail))
+        out = empty(self._state_shape(acc))
         self._run("acc_save", BFV.lib.bfv_acc_save, pointer, view(BFV, "uint32_t[]", out, "out", write=True))
         return out
 
     def acc_load(self, acc: Acc, state: np.ndarray) -> None:
-        """Replaces the state, [parts, L, N]; DataError when a residue is not below its prime."""
+        """Replaces the state, as acc_save gives it; DataError when a residue is not below its prime."""
         pointer = self._handle(acc, Acc)
-        check_array(state, (acc.parts, *self._tail), "state")
+        check_array(state, self._state_shape(acc), "state")
         self._run("an accumulator's state", BFV.lib.bfv_acc_load, pointer, view(BFV, "uint32_t[]", state, "state"))
 
     def acc_finish(self, acc: Acc, factor: Sequence[int]) -> Array:
-        """The accumulator times factor[i] mod p_i, 0 <= factor[i] < p_i, as an array of one ciphertext."""
+        """The accumulator times factor[i] mod p_i, 0 <= factor[i] < p_i, as an array of one ciphertext.
+
+        Not for a scaled one: Lifter.scale_round finishes its state.
+        """
         pointer = self._handle(acc, Acc)
+        if acc.kind == "scaled":
+            raise UsageError("a scaled accumulator is finished by Lifter.scale_round of its state")
         if len(factor) != len(self.primes):
             raise UsageError(f"{len(self.primes)} factors are needed, one a prime, not {len(factor)}")
         values = [check_integer(f, 0, p - 1, f"the factor mod {p}") for f, p in zip(factor, self.primes, strict=True)]

@@ -18,7 +18,8 @@ enum {
 enum {
     BFV_MIN_N = 2,
     BFV_MAX_N = 16384,
-    BFV_MAX_PRIMES = 24,
+    BFV_MAX_PRIMES = 40,
+    BFV_MAX_Q_PRIMES = 24,
     BFV_MAX_T_PRIMES = 20,
     BFV_MAX_T_WORDS = 8,
     BFV_MAX_PARTS = 3,
@@ -63,6 +64,21 @@ void bfv_encoder_close(bfv_encoder *encoder);
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
 int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out);
+typedef struct bfv_lifter bfv_lifter;
+int bfv_lifter_open(const bfv_ring *ring, const uint32_t *wide, uint32_t count, bfv_lifter **out);
+void bfv_lifter_close(bfv_lifter *lifter);
+int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32_t *out);
+int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
+                    uint64_t polys, uint32_t *out);
+enum { BFV_MAX_64_PRIMES = 16 };
+typedef struct bfv_lifter64 bfv_lifter64;
+int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const uint32_t *wide,
+                      uint32_t wide_count, bfv_lifter64 **out);
+void bfv_lifter64_close(bfv_lifter64 *lifter);
+int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, uint32_t *out);
+int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, uint64_t *out);
+int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
+                      uint64_t polys, uint64_t *out);
 typedef struct bfv_backend bfv_backend;
 typedef struct bfv_array bfv_array;
 typedef struct bfv_acc bfv_acc;
@@ -70,7 +86,7 @@ typedef uint64_t bfv_ticket;
 enum { BFV_FORM_NTT = 0, BFV_FORM_COEFFICIENT = 1, BFV_FORM_LIMB = 2 };
 enum { BFV_POINTWISE = 0, BFV_CONVOLVE = 1 };
 enum { BFV_KERNELS_NTT = 0, BFV_KERNELS_LIMB = 1 };
-enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1 };
+enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1, BFV_ACC_SCALED = 2 };
 enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
 enum { BFV_PUT_BORROW = 1 };
 typedef struct {
@@ -84,6 +100,8 @@ typedef struct {
     uint32_t tasklets;
     const char *profile;
     uint32_t strict;
+    const uint32_t *wide;
+    uint32_t wide_count;
     uint32_t detail_size;
     char *detail;
 } bfv_options;

@@ -134,11 +134,11 @@ def check_array(
     return x
 
 
-def check_polys(x: Any, tail: tuple[int, int], name: str, *, write: bool = False) -> int:
-    """The number of residue polynomials in a uint32 array [..., L, N], else UsageError."""
-    if not isinstance(x, np.ndarray) or x.dtype != np.uint32:
+def check_polys(x: Any, tail: tuple[int, int], name: str, dtype: Any = np.uint32, *, write: bool = False) -> int:
+    """The number of residue polynomials in an array [..., L, N] of ``dtype``, else UsageError."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(dtype):
         kind = x.dtype if isinstance(x, np.ndarray) else type(x).__name__
-        raise UsageError(f"{name} must be an array of uint32 [..., {tail[0]}, {tail[1]}], not {kind}")
+        raise UsageError(f"{name} must be an array of {np.dtype(dtype)} [..., {tail[0]}, {tail[1]}], not {kind}")
     if x.ndim < 2 or x.shape[-2:] != tail:
         raise UsageError(f"{name} must have the shape [..., {tail[0]}, {tail[1]}], not {list(x.shape)}")
     _check_memory(x, name, write)

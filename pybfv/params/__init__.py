@@ -33,6 +33,8 @@ __all__ = [
     "check_plain_modulus",
     "factor_batching",
     "get_set",
+    "wide_base",
+    "wide_primes",
 ]
 
 MIN_N, MAX_N, MAX_PRIMES = _table.MIN_N, _table.MAX_N, _table.MAX_PRIMES
@@ -196,6 +198,47 @@ def get_set(name: str) -> ParameterSet:
         return SETS[name]
     except (KeyError, TypeError):
         raise PlanError(f"unknown parameter set {name!r}; known sets: {_known_sets()}") from None
+
+
+def _widen(base: int, need: int, avoid: int, what: str) -> tuple[int, ...]:
+    """The first wide primes, none of them a factor of ``avoid``, that take ``base`` above ``need``."""
+    chosen = []
+    for p in _table.WIDE:
+        if base > need:
+            break
+        if avoid % p:
+            base *= p
+            chosen.append(p)
+    if base <= need:
+        raise PlanError(f"{what} needs more wide primes than there are ({len(_table.WIDE)}); take a smaller set")
+    return tuple(chosen)
+
+
+def wide_primes(ps: ParameterSet, count: int) -> tuple[int, ...]:
+    """The primes that a scaled product keeps its integers modulo, beside those of q.
+
+    ``count``: the most products that meet in one sum. Centred factors give a tensor of
+    |T| <= 2 N (q/2)^2 count < base/2 with base = q times these primes: the first of the pool, without the
+    set's own, with base > N q^2 count. PlanError when the pool does not suffice.
+    """
+    count = _integer(count, "the number of products")
+    if count < 1:
+        raise PlanError(f"a sum has 1 or more products, not {count}")
+    what = f"set {ps.name}: a scaled product of {_short(count)} ciphertexts"
+    return _widen(ps.q, ps.n * ps.q**2 * count, ps.q, what)
+
+
+def wide_base(n: int, q: int, count: int) -> tuple[int, ...]:
+    """As wide_primes for any odd q, such as SEAL's, whose primes are not part of the base.
+
+    Their product exceeds N q^2 count and they are coprime to q.
+    """
+    n, q, count = check_dimension(n), _integer(q, "q"), _integer(count, "the number of products")
+    if q < 3 or q % 2 == 0 or count < 1:
+        raise PlanError(f"q must be odd, 3 or more, and products 1 or more, not q = {_short(q)}, {_short(count)}")
+    return _widen(
+        1, n * q**2 * count, q, f"q of {q.bit_length()} bits: a scaled product of {_short(count)} ciphertexts"
+    )
 
 
 def batching_primes(n: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 COMMAND = "python -m pybfv.params.gen"
 MIN_N, MAX_N, MAX_PRIMES, WORD_BITS = 8, 16384, 16, 30
+WIDE_BITS = 28
 PER_LENGTH, AT_TOP = 4, 10
 
 
@@ -54,6 +55,18 @@ def batching_list(n: int, excluded: set[int]) -> list[int]:
             if p is not None:
                 chosen.add(p)
     return sorted(chosen - excluded)
+
+
+def wide_list(count: int) -> list[int]:
+    """The largest ``count`` primes = 1 mod 2 MAX_N below 2^WIDE_BITS, descending."""
+    step = 2 * MAX_N
+    found: list[int] = []
+    p = 2**WIDE_BITS - step + 1
+    while len(found) < count:
+        if is_prime(p):
+            found.append(p)
+        p -= step
+    return found
 
 
 def load() -> dict:
@@ -101,6 +114,8 @@ def python_text(source: dict) -> str:
         out += ["    (", f'        "{name}",', f"        {n},", "        ("]
         out += _wrap(primes, " " * 12)
         out += ["        ),", f"        {insecure},", "    ),"]
+    out += [")", "", "# The wide primes of scaled products, in the order in which they are taken.", "WIDE = ("]
+    out += _wrap(wide_list(source["wide"]), "    ")
     out += [")", "", "# prime: (most products in 64 bits, most residues in 32 bits)", "LIMITS = {"]
     out += [f"    {p}: ({max_products(p)}, {max_sums(p)})," for p in all_primes(source)]
     out += ["}", "", "BATCHING = {"]

@@ -29,7 +29,11 @@ class Backend(Protocol):
         """Frees an array."""
 
     def acc_new(self, kind: str, parts: int) -> Any:
-        """A new accumulator, 0: kind "sum" with 2 or 3 parts, or "product" with 3."""
+        """A new accumulator, 0: kind "sum" with 2 or 3 parts, "product" with 3, or "scaled" with 3.
+
+        "scaled": the tensor of the centred integers, over the integers, mod the primes and the backend's wide
+        ones; its first L planes are those of "product".
+        """
 
     def acc_drop(self, acc: Any) -> None:
         """Frees an accumulator."""
@@ -44,13 +48,13 @@ class Backend(Protocol):
         """acc += other."""
 
     def acc_save(self, acc: Any) -> Any:
-        """The canonical state [parts, L, N]."""
+        """The canonical state [parts, L, N]; of a scaled one [3, L + K, N]."""
 
     def acc_load(self, acc: Any, state: Any) -> None:
         """Replaces the state."""
 
     def acc_finish(self, acc: Any, factor: Sequence[int]) -> Any:
-        """The accumulator times factor[i] mod p_i, as an array of one ciphertext."""
+        """The accumulator times factor[i] mod p_i, as an array of one ciphertext; not for a scaled one."""
 
     def stats(self) -> dict[str, int]:
         """Counts of ciphertexts, products and bytes, and nanoseconds by where they went."""

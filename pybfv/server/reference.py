@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
+from pybfv.ring import Ring
 
 
 class ReferenceBackend:
     """Implements server.backend.Backend; arrays are lists of ciphertexts of Python integers."""
 
-    def __init__(self, n: int, primes: Sequence[int]) -> None:
+    def __init__(self, n: int, primes: Sequence[int], wide: Sequence[int] = ()) -> None:
         self.n = n
         self.primes = tuple(primes)
+        self.wide = tuple(wide)
+        self._rings = (Ring(n, self.primes), Ring(n, self.primes + self.wide)) if wide else None
 
     def info(self) -> dict[str, Any]:
         """Names the backend; no threads or devices apply."""
@@ -45,14 +48,18 @@ class ReferenceBackend:
         """Nothing to free."""
 
     def acc_new(self, kind: str, parts: int) -> list[Any]:
-        """Zero, [parts][L][N]."""
-        return [[[0] * self.n for _ in self.primes] for _ in range(parts)]
+        """Zero, [parts][L][N]; of kind "scaled" [3][L + K][N]."""
+        if kind == "scaled" and not self.wide:
+            raise UsageError("a scaled accumulator needs wide primes")
+        planes = self.primes + (self.wide if kind == "scaled" else ())
+        return [[[0] * self.n for _ in planes] for _ in range(parts)]
 
     def acc_drop(self, acc: list[Any]) -> None:
         """Nothing to free."""
 
     def _add(self, acc: list[Any], part: int, x: list[list[int]]) -> None:
-        for plane, p, values in zip(acc[part], self.primes, x, strict=True):
+        primes = (self.primes + self.wide)[: len(x)]
+        for plane, p, values in zip(acc[part], primes, x, strict=True):
             plane[:] = [(a + b) % p for a, b in zip(plane, values, strict=True)]
 
     def acc_add(self, acc: list[Any], arr: list[Any], first: int, stride: int, count: int) -> None:
@@ -64,12 +71,20 @@ class ReferenceBackend:
     def acc_mul(
         self, acc: list[Any], a: list[Any], first_a: int, b: list[Any], first_b: int, stride: int, count: int
     ) -> None:
-        """acc += (a0 b0, a0 b1 + a1 b0, a1 b1) for each pair."""
+        """acc += (a0 b0, a0 b1 + a1 b0, a1 b1) for each pair; scaled: of the centred integers."""
+        scaled = len(acc[0]) > len(self.primes)
         for k in range(count):
-            for i, x in enumerate(a[first_a + k * stride]):
-                for j, y in enumerate(b[first_b + k * stride]):
+            for i, x in enumerate(self._wide(a[first_a + k * stride], scaled)):
+                for j, y in enumerate(self._wide(b[first_b + k * stride], scaled)):
                     pairs = zip(x, y, strict=True)
                     self._add(acc, i + j, [[u * v for u, v in zip(*pair, strict=True)] for pair in pairs])
+
+    def _wide(self, ciphertext: list[Any], scaled: bool) -> list[Any]:
+        """The parts mod all primes, [2][L + K][N], of the centred integers when ``scaled``, else as they are."""
+        if not scaled or self._rings is None:
+            return ciphertext
+        ring, full = self._rings
+        return [full.to_ntt([ring.centred(x) for x in ring.from_ntt(part)]) for part in ciphertext]
 
     def acc_merge(self, acc: list[Any], other: list[Any]) -> None:
         """acc += other."""
@@ -77,7 +92,7 @@ class ReferenceBackend:
             self._add(acc, part, x)
 
     def acc_save(self, acc: list[Any]) -> np.ndarray:
-        """[parts, L, N] as uint32."""
+        """[parts, L, N], scaled [3, L + K, N], as uint32."""
         return np.array(acc, dtype=np.uint32)
 
     def acc_load(self, acc: list[Any], state: np.ndarray) -> None:
@@ -85,7 +100,7 @@ class ReferenceBackend:
         acc[:] = np.asarray(state).tolist()
 
     def acc_finish(self, acc: list[Any], factor: Sequence[int]) -> list[Any]:
-        """The accumulator times factor[i] mod p_i."""
+        """The accumulator times factor[i] mod p_i; not for a scaled one."""
         scaled = [
             [[x * f % p for x in plane] for plane, f, p in zip(part, factor, self.primes, strict=True)] for part in acc
         ]

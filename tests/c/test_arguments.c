@@ -159,7 +159,9 @@ void test_arguments(void) {
 
     bfv_acc *const no_acc = (bfv_acc *)(void *)src;
     bfv_acc *acc = no_acc;
-    CHECK(bfv_acc_new(backend, 2, 3, &acc) == BFV_E_ARGUMENT);
+    CHECK(bfv_acc_new(backend, 3, 3, &acc) == BFV_E_ARGUMENT);
+    CHECK(bfv_acc_new(backend, BFV_ACC_SCALED, 2, &acc) == BFV_E_ARGUMENT);
+    CHECK(bfv_acc_new(backend, BFV_ACC_SCALED, 3, &acc) == BFV_E_UNSUPPORTED); /* no wide primes */
     CHECK(bfv_acc_new(backend, BFV_ACC_PRODUCT, 2, &acc) == BFV_E_ARGUMENT);
     CHECK(bfv_acc_new(backend, BFV_ACC_SUM, 1, &acc) == BFV_E_ARGUMENT);
     CHECK(bfv_acc_new(backend, BFV_ACC_SUM, 4, &acc) == BFV_E_ARGUMENT);

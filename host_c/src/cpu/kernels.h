@@ -7,6 +7,9 @@
 
 /* Every function works on `width` consecutive words of one plane, mod one prime.
  * In, Out: residues < p. Alias: out may be a or b, else no overlap. */
+struct rns_rounding;
+struct rns_target;
+
 struct cpu_kernels {
     const char *name;
 
@@ -38,11 +41,20 @@ struct cpu_kernels {
                     size_t stride, uint64_t count, size_t width, const struct bfv_prime *prime);
     void (*acc_square)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride, uint64_t count,
                        size_t width, const struct bfv_prime *prime);
+
+    /* rns.h, for width <= RNS_BLOCK coefficients of planes `stride` words apart. rns_round: v[c] = the sum
+     * of y_i / p_i rounded, or one less, and then true is returned, as it may be when none is. rns_combine:
+     * out = sum y_i factor[i] + v factor[count] mod p. Alias: none. */
+    bool (*rns_round)(uint32_t *v, const uint32_t *y, size_t stride, size_t width,
+                      const struct rns_rounding *rounding);
+    void (*rns_combine)(uint32_t *out, const uint32_t *y, size_t stride, const uint32_t *v, size_t width,
+                        uint32_t count, const struct rns_target *target, const struct zq_mod *mod);
 };
 
 /* The most words of a plane that one call accumulates: long runs of memory, and
  * accumulators (3 x 8 bytes a word) that stay in the second-level cache. Measured. */
 enum { ACC_BLOCK = 2048 };
+enum { RNS_BLOCK = 1024 };
 
 extern const struct cpu_kernels cpu_portable;
 #if defined(__x86_64__)

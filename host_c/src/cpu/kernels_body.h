@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../../dpu/core/ntt.h"
+#include "../rns.h"
 #include "kernels.h"
 #ifdef BODY_HAS_VEC
 #include "ntt_vector.h"
@@ -255,6 +256,84 @@ static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2]
     }
 }
 
+/* sum += y_i weight[i] 2^shift[i] over `terms` (1 or 4) terms. */
+static inline void fraction_terms(uint64_t *restrict sum, const uint32_t *restrict y, size_t stride,
+                                  const uint32_t *restrict weight, const uint32_t *restrict shift,
+                                  size_t terms, size_t width) {
+    for (size_t c = 0; c < width; c++) {
+        uint64_t s = sum[c];
+        for (size_t i = 0; i < terms; i++) {
+            s += ((uint64_t)y[i * stride + c] * weight[i]) << shift[i];
+        }
+        sum[c] = s;
+    }
+}
+
+static bool body_rns_round(uint32_t *v, const uint32_t *y, size_t stride, size_t width,
+                           const struct rns_rounding *rounding) {
+    _Alignas(64) uint64_t sum[RNS_BLOCK];
+    const uint32_t *weight = rounding->weight, *shift = rounding->shift;
+    const uint64_t margin = rounding->margin;
+    for (size_t c = 0; c < width; c++) {
+        sum[c] = UINT64_C(1) << (RNS_POINT - 1);
+    }
+    uint32_t i = 0;
+    for (; rounding->count - i >= 4; i += 4) {
+        fraction_terms(sum, y + i * stride, stride, weight + i, shift + i, 4, width);
+    }
+    for (; i < rounding->count; i++) {
+        fraction_terms(sum, y + i * stride, stride, weight + i, shift + i, 1, width);
+    }
+    uint64_t differ = 0;
+    for (size_t c = 0; c < width; c++) {
+        differ |= (sum[c] + margin) ^ sum[c];
+        v[c] = (uint32_t)(sum[c] >> RNS_POINT);
+    }
+    return differ >> RNS_POINT != 0;
+}
+
+/* sum += y_i factor[i] over `terms` (1 or 4) terms. */
+static inline void combine_terms(uint64_t *restrict sum, const uint32_t *restrict y, size_t stride,
+                                 const uint32_t *restrict factor, size_t terms, size_t width) {
+    for (size_t c = 0; c < width; c++) {
+        uint64_t s = sum[c];
+        for (size_t i = 0; i < terms; i++) {
+            s += (uint64_t)y[i * stride + c] * factor[i];
+        }
+        sum[c] = s;
+    }
+}
+
+static void body_rns_combine(uint32_t *out, const uint32_t *y, size_t stride, const uint32_t *v, size_t width,
+                             uint32_t count, const struct rns_target *target, const struct zq_mod *mod) {
+    _Alignas(64) uint64_t sum[RNS_BLOCK];
+    const struct zq_mod m = *mod;
+    const uint32_t *factor = target->factor;
+    for (size_t c = 0; c < width; c++) {
+        sum[c] = (uint64_t)v[c] * factor[count];
+    }
+    uint32_t room = target->limit - 1;
+    for (uint32_t i = 0; i < count;) {
+        if (room == 0) {
+            for (size_t c = 0; c < width; c++) {
+                sum[c] = zq_reduce64(sum[c], &m);
+            }
+            room = target->limit - 1;
+        }
+        const uint32_t terms = room >= 4 && count - i >= 4 ? 4 : 1;
+        if (terms == 4) {
+            combine_terms(sum, y + i * stride, stride, factor + i, 4, width);
+        } else {
+            combine_terms(sum, y + i * stride, stride, factor + i, 1, width);
+        }
+        i += terms;
+        room -= terms;
+    }
+    for (size_t c = 0; c < width; c++) {
+        out[c] = zq_reduce64(sum[c], &m);
+    }
+}
+
 const struct cpu_kernels BODY_TABLE = {
     .name = BODY_NAME,
     .ntt_forward = body_ntt_forward,
@@ -271,4 +350,6 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_sum = body_acc_sum,
     .acc_mul = body_acc_mul,
     .acc_square = body_acc_square,
+    .rns_round = body_rns_round,
+    .rns_combine = body_rns_combine,
 };
