@@ -14,6 +14,7 @@ from pybfv.scheme.keys import draw_secret
 from pybfv.scheme.random import expand_uniform, fresh_seed
 from pybfv.study import Study
 
+
 def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     """A fresh key pair for a study, from the operating system's randomness."""
     ps = study.ps
@@ -26,4 +27,3 @@ def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
         wipe(e)
         public = PublicKey(study.doc, ps.n, ps.primes, seed, p0)
         return SecretKey(study.hash, public.key_id, ps.name, ps.n, s), public
-

@@ -19,7 +19,7 @@ import numpy as np
 
 from pybfv import native
 from pybfv.errors import DataError
-from pybfv.params import wide_primes
+from pybfv.params import ParameterSet, wide_base, wide_primes
 from pybfv.ring import encode_round
 from pybfv.scheme.random import Stream, expand_uniform, fresh_seed
 
@@ -165,7 +165,7 @@ class RnsArithmetic:
 
     @cached_property
     def _wide(self) -> tuple[native.Ring, native.Lifter]:
-        wide = wide_primes(self.n, self.primes, MAX_PAIRS)
+        wide = wide_primes(ParameterSet("insecure_evaluator", self.n, self.primes, insecure=True), MAX_PAIRS)
         return native.Ring(self.n, (*self.primes, *wide)), native.Lifter(self.ring, wide)
 
     def widen(self, x: np.ndarray) -> np.ndarray:
@@ -251,19 +251,23 @@ class WordArithmetic:
 
     def __init__(self, n: int, primes: tuple[int, ...], t: int) -> None:
         self.n, self.primes, self.q, self._t = n, primes, math.prod(primes), t
-        # integers of up to q n^2: a part times s^2; and t polynomials times a public one
-        self.ring, self._lifter = self._base(4 * n * n)
+        # keys and encryptions: integers of less than 2 q n^2, as a part times s^2 is
+        base, size = [], 1
+        for p in wide_base(n, self.q, 4 * n):
+            base, size = [*base, p], size * p
+            if size > 4 * n * n * self.q:
+                break
+        self.ring, self._lifter = self._base(base)
         self._moduli = np.array(primes, dtype=np.uint64)[:, None]
         self._inverses = [pow(self.q // p, -1, p) for p in primes]
 
-    def _base(self, growth: int) -> tuple[native.Ring, native.Lifter64]:
-        """A ring that holds integers below q growth / 2, and the way there."""
-        wide = wide_primes(self.n, (), 0)
+    def _base(self, wide: Sequence[int]) -> tuple[native.Ring, native.Lifter64]:
         return native.Ring(self.n, wide), native.Lifter64(self.n, self.primes, wide)
 
     @cached_property
     def _products(self) -> tuple[native.Ring, native.Lifter64]:
-        return self._base(self.n * self.q * MAX_PAIRS)
+        """A base for tensors; it holds a part times a polynomial below q too."""
+        return self._base(wide_base(self.n, self.q, MAX_PAIRS))
 
     def widen(self, x: np.ndarray) -> np.ndarray:
         return self._lifter.lift(x)

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from pybfv.errors import PlanError
 from pybfv.evaluator.arithmetic import Arithmetic, RnsArithmetic, WordArithmetic
 from pybfv.evaluator.noise import Model
+from pybfv.params import PRIME_BITS as RNS_BITS
 from pybfv.params import (
     SECURITY_LIMITS,
     SETS,
@@ -21,7 +22,6 @@ from pybfv.params import (
     get_set,
     is_prime,
 )
-from pybfv.params import PRIME_BITS as RNS_BITS
 
 WORD_BITS = 61
 """Primes of q are below 2^WORD_BITS, SEAL's limit."""
@@ -91,6 +91,9 @@ def _integers(values: Sequence[int]) -> tuple[int, ...]:
 def _custom(n: int, moduli: Sequence[int], insecure: bool) -> ParameterSet | WordSet:
     """The set with these primes: ours in form where they all fit it, else one of 64-bit words."""
     n, primes = check_dimension(n), _integers(moduli)
+    for ps in SETS.values():
+        if (ps.n, ps.primes) == (n, primes) and insecure >= ps.insecure:
+            return ps
     fits = primes and all(2 < p < 2**RNS_BITS and p % (2 * n) == 1 for p in primes)
     carried = max(SECURITY_LIMITS.get(n, {"": 0}).values())
     insecure = insecure and math.prod(primes).bit_length() > carried  # a secure set is not marked
@@ -186,14 +189,10 @@ class Context:
         return f"Context({self.parameters()})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return rebuild, (self.n, self.moduli, self.t, self.batching, self.insecure)
+        return _rebuild, (self.n, self.moduli, self.t, self.batching, self.insecure)
 
 
-def rebuild(n: int, moduli: Sequence[int], t: int, batching: bool, insecure: bool) -> Context:
-    """A context from its values, checked like any other; a named set gets its name back."""
-    for name, ps in SETS.items():
-        if (ps.n, ps.primes) == (n, tuple(moduli)):
-            return Context(name, t=t, batching=batching, insecure=insecure)
+def _rebuild(n: int, moduli: tuple[int, ...], t: int, batching: bool, insecure: bool) -> Context:
     return Context(n=n, moduli=moduli, t=t, batching=batching, insecure=insecure)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -76,7 +75,7 @@ class Decryptor:
             if isinstance(arithmetic, RnsArithmetic):
                 found = round_phase(arithmetic.ring, phase, t, 0, self.context.n, bound, REFUSAL)
             else:
-                found = self._round(arithmetic.narrow(arithmetic.ring.forward(phase)), bound)
+                found = self._round(arithmetic.narrow(arithmetic.ring.forward(phase)), Fraction(ct.noise.largest))
         finally:
             wipe(phase)
         undo = pow(ct.factor, -1, t)
@@ -88,7 +87,6 @@ class Decryptor:
         joined = [sum(u * r for u, r in zip(units, column, strict=True)) % q for column in phase.T.tolist()]
         wipe(phase)
         found, residual = decode_round(joined, t, q)
-        limit = math.floor(bound * q / t)
-        if not all(abs(x) <= limit for x in residual):
+        if not all(abs(x) <= bound for x in residual):
             raise DataError(REFUSAL)
         return found

@@ -158,4 +158,3 @@ def _bounded_error(context: Context) -> np.ndarray:
             return e
         wipe(e)
     raise InternalError("no error within its bounds was drawn; report this as a defect")
-

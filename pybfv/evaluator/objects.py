@@ -6,6 +6,7 @@ All are immutable. Their `to_bytes` and `from_bytes` are in pybfv.evaluator.wire
 from __future__ import annotations
 
 import math
+import operator
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class _Public:
     """Bytes, pickles and copies of an object without secrets."""
 
     kind: ClassVar[str]
+    __array_ufunc__ = None  # a NumPy number on the left leaves an operator to us
     context: Context
 
     def to_bytes(self) -> bytes:
@@ -145,7 +147,9 @@ class Ciphertext(_Public):
         return len(self.parts)
 
     def __repr__(self) -> str:
-        return f"Ciphertext({self.context.parameters()}, key={self.key_id}, size={self.size}, {self.parts.nbytes} bytes)"
+        return (
+            f"Ciphertext({self.context.parameters()}, key={self.key_id}, size={self.size}, {self.parts.nbytes} bytes)"
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ciphertext):
@@ -305,14 +309,15 @@ MIN_DIGIT_BITS, MAX_DIGIT_BITS = 4, 60
 """A piece of a residue has so many bits."""
 
 
-def values_of(values: Sequence[int], context: Context) -> list[int]:
+def values_of(values: Sequence[int] | np.ndarray, context: Context) -> list[int]:
     """Up to n integers from -t/2 to t - 1 as such; UsageError naming the place of one that is not."""
-    numbers = []
-    for i, v in enumerate(values):
-        x = _index(v, i)
+    try:
+        numbers = [_index(v, i) for i, v in enumerate(values)]
+    except TypeError:
+        raise UsageError(f"values must be a sequence of integers, not {type(values).__name__}") from None
+    for i, x in enumerate(numbers):
         if not -(context.t // 2) <= x < context.t:
             raise UsageError(f"value {i} is {x}; a plaintext mod t = {context.t} takes integers from -t/2 to t - 1")
-        numbers.append(x)
     if len(numbers) > context.n:
         raise UsageError(f"{len(numbers)} values don't fit into {context.n} places; use more plaintexts")
     return numbers
@@ -320,8 +325,6 @@ def values_of(values: Sequence[int], context: Context) -> list[int]:
 
 def _index(value: Any, place: int) -> int:
     try:
-        if isinstance(value, float):
-            raise TypeError
-        return value.__index__()
-    except (TypeError, AttributeError):
+        return operator.index(value)
+    except TypeError:
         raise UsageError(f"value {place} is {value!r}; plaintexts take integers: scale them first") from None

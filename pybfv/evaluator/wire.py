@@ -1,10 +1,10 @@
 """Bytes of an evaluator's objects: one record, checked before anything is made of it.
 
-    magic            8 bytes, 89 50 42 46 45 0d 0a 01
-    header length    u32, little-endian, at most MAX_HEADER
-    header           canonical JSON: kind, n, moduli, t, batching, insecure, and the kind's own fields
-    payload          the object's arrays, little-endian, in C order; the header's fields fix their sizes
-    checksum         CRC-32C of everything before it, u32
+magic            8 bytes, 89 50 42 46 45 0d 0a 01
+header length    u32, little-endian, at most MAX_HEADER
+header           canonical JSON: kind, n, moduli, t, batching, insecure, and the kind's own fields
+payload          the object's arrays, little-endian, in C order; the header's fields fix their sizes
+checksum         CRC-32C of everything before it, u32
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from pybfv import native
-from pybfv.errors import DataError
-from pybfv.evaluator.context import Context, rebuild
+from pybfv.errors import DataError, PlanError
+from pybfv.evaluator.context import Context
 from pybfv.evaluator.noise import Model, Norms
 from pybfv.io.canonical import canonical_bytes, parse_canonical
 
@@ -159,8 +159,12 @@ def load(kind: str, data: bytes) -> tuple[Context, Fields, Payload]:
     found = fields.take("kind", str)
     if found != kind:
         raise DataError(f"{origin}: these are bytes of a {found[:40]!r}")
-    moduli = fields.take("moduli", list)
-    context = rebuild(
-        fields.take("n", int), moduli, fields.take("t", int), fields.take("batching", bool), fields.take("insecure", bool)
-    )
+    n, moduli, t = fields.take("n", int), fields.take("moduli", list), fields.take("t", int)
+    batching, insecure = fields.take("batching", bool), fields.take("insecure", bool)
+    try:
+        context = Context(n=n, moduli=moduli, t=t, batching=batching, insecure=insecure)
+    except PlanError as error:
+        raise DataError(f"{origin}: {error}") from None
+    if context.insecure != insecure:
+        raise DataError(f"{origin}: the mark of insecure parameters is wrong")
     return context, fields, Payload(view[start + length : -_LENGTH.size], origin)
