@@ -1,11 +1,11 @@
 """The ring of ciphertexts behind one interface, for primes of two kinds.
 
 `RnsArithmetic`: primes = 1 mod 2n below 2^30. Polynomials are uint32 [..., L, n] in NTT form, as in pybfv's files.
-`WordArithmetic`: any odd primes below 2^61, SEAL's among them. Polynomials are uint64 [..., L, n] in coefficient form, and
-whatever multiplies is done over integers, modulo enough auxiliary 30-bit primes to hold them, and then reduced mod q.
+`WordArithmetic`: any odd primes below 2^61, SEAL's among them. Polynomials are uint64 [..., L, n] in coefficient form.
+Whatever multiplies is done over integers, modulo enough auxiliary 28-bit primes to hold them, and then reduced mod q.
 
-Both have a `ring` of 30-bit primes in which keys and encryptions are made by the library's own functions: `widen` brings
-polynomials there (as they are, or as centred integers), `narrow` back.
+Both have a `ring` of 30-bit primes in which keys and encryptions are made by the library's own functions: `widen`
+brings polynomials there (as they are, or as centred integers), `narrow` back.
 """
 
 from __future__ import annotations

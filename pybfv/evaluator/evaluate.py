@@ -64,7 +64,8 @@ class Evaluator:
 
     def multiply_plain(self, a: Ciphertext, p: Plaintext) -> Ciphertext:
         """a p. The noise grows by the plaintext's norms, so the bound of the result tells something about it."""
-        self._check("multiply_plain", a, p)
+        self._check("multiply_plain", a)
+        self._check_kind("multiply_plain", p, Plaintext)
         if not any(p.coefficients):
             raise UsageError("multiply_plain: a product with 0 hides nothing; use the plain value 0")
         noise = self.context.model.check(a.noise.times_polynomial(p.norms), "multiply_plain", _FEWER)
@@ -95,7 +96,9 @@ class Evaluator:
 
     def relinearize(self, a: Ciphertext, keys: RelinKeys) -> Ciphertext:
         """The same message and factor in size 2; a ciphertext of size 2 is returned as it is."""
-        self._check("relinearize", a, keys)
+        self._check("relinearize", a)
+        self._check_kind("relinearize", keys, RelinKeys)
+        same_key(a.key_id, keys.key_id, "relinearize")
         if a.size == 2:
             return a
         arithmetic, bits = self.context.arithmetic, keys.digit_bits
@@ -108,13 +111,16 @@ class Evaluator:
 
     # shared
 
-    def _check(self, operation: str, a: Ciphertext, *others: Ciphertext | Plaintext | RelinKeys) -> None:
+    def _check(self, operation: str, a: Ciphertext, *others: Ciphertext) -> None:
+        """Ciphertexts of this context and of one key."""
         for x in (a, *others):
-            if not isinstance(x, (Ciphertext, Plaintext, RelinKeys)) or not isinstance(a, Ciphertext):
-                raise UsageError(f"{operation}: {type(x).__name__} is nothing this operation takes")
-            same_context(self.context, x.context, operation)
-            if not isinstance(x, Plaintext):
-                same_key(a.key_id, x.key_id, operation)
+            self._check_kind(operation, x, Ciphertext)
+            same_key(a.key_id, x.key_id, operation)
+
+    def _check_kind(self, operation: str, x: Any, kind: type) -> None:
+        if not isinstance(x, kind):
+            raise UsageError(f"{operation}: a {kind.__name__} is needed, not {type(x).__name__}")
+        same_context(self.context, x.context, operation)
 
     def _made(self, operation: str, a: Ciphertext, parts: np.ndarray, factor: int, noise: Norms) -> Ciphertext:
         if not parts[1:].any():
@@ -145,7 +151,8 @@ class Evaluator:
         return np.concatenate([parts, np.zeros_like(parts[:1])])
 
     def _add_plain(self, operation: str, a: Ciphertext, p: Plaintext, sign: int) -> Ciphertext:
-        self._check(operation, a, p)
+        self._check(operation, a)
+        self._check_kind(operation, p, Plaintext)
         model, arithmetic = self.context.model, self.context.arithmetic
         noise = model.check(a.noise + model.rounding(), operation, _FEWER)
         parts = a.parts.copy()
@@ -206,8 +213,8 @@ class Evaluator:
         far = max(float(embeddings(part).max()) for part in x)
         if far > model.part_embedding**2 * _EXACT or max(float(p @ p) for p in x) > model.part_length**2 * _EXACT:
             raise NoiseError(
-                f"{operation}: the ciphertext's parts are not spread like an encryption's, so its product has no bound; "
-                "encrypt the message anew"
+                f"{operation}: the ciphertext's parts are not spread like an encryption's, so its product has no "
+                "bound; encrypt the message anew"
             )
 
 

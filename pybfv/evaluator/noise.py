@@ -128,7 +128,7 @@ class Model:
     @cached_property
     def part_embedding(self) -> float:
         """Ceiling on |c_i(zeta)| / q of a ciphertext's centred part; a uniform part exceeds it once in 2^148."""
-        return math.sqrt(self.n / 12 * _tail(self.n, FRESH_BITS))
+        return min(math.sqrt(self.n / 12 * _tail(self.n, FRESH_BITS)), self.n / 2)
 
     @cached_property
     def part_length(self) -> float:

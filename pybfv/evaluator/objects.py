@@ -325,6 +325,6 @@ def values_of(values: Sequence[int] | np.ndarray, context: Context) -> list[int]
 
 def _index(value: Any, place: int) -> int:
     try:
-        return operator.index(value)
+        return int(value) if isinstance(value, np.bool_) else operator.index(value)
     except TypeError:
         raise UsageError(f"value {place} is {value!r}; plaintexts take integers: scale them first") from None

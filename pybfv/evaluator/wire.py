@@ -99,7 +99,7 @@ class Fields:
             values = [float.fromhex(x) for x in texts]
         except (TypeError, ValueError, OverflowError):
             values = []
-        if len(values) != 4 or not all(0 < v < math.inf for v in values):
+        if [v.hex() for v in values] != texts or len(values) != 4 or not all(0 < v < math.inf for v in values):
             raise DataError(f"{self._origin}: the noise bounds are not four positive numbers")
         noise = Norms(*values)
         least = model.fresh("symmetric")
