@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,6 @@ from pybfv.evaluator.arithmetic import RnsArithmetic
 from pybfv.evaluator.keys import SecretKey
 from pybfv.evaluator.objects import Ciphertext, Plaintext, PublicKey, frozen, same_context, same_key
 from pybfv.native.secret import round_phase, wipe
-from pybfv.ring import decode_round
 from pybfv.scheme import public
 from pybfv.scheme.random import private_bytes
 
@@ -69,13 +69,13 @@ class Decryptor:
         same_context(self.context, ct.context, "decrypt")
         same_key(self.key.key_id, ct.key_id, "decrypt")
         arithmetic, t = self.context.arithmetic, self.context.t
-        bound = Fraction(ct.noise.largest) * t / self.context.q
+        bound = Fraction(ct.noise.largest)  # of the noise
         phase = self.key.secret.phase(np.ascontiguousarray(arithmetic.widen(ct.parts)))
         try:
             if isinstance(arithmetic, RnsArithmetic):
-                found = round_phase(arithmetic.ring, phase, t, 0, self.context.n, bound, REFUSAL)
+                found = round_phase(arithmetic.ring, phase, t, 0, self.context.n, bound * t / self.context.q, REFUSAL)
             else:
-                found = self._round(arithmetic.narrow(arithmetic.ring.forward(phase)), Fraction(ct.noise.largest))
+                found = self._round(arithmetic.narrow(arithmetic.ring.forward(phase)), bound)
         finally:
             wipe(phase)
         undo = pow(ct.factor, -1, t)
@@ -86,7 +86,11 @@ class Decryptor:
         units = [q // p * pow(q // p, -1, p) for p in primes]
         joined = [sum(u * r for u, r in zip(units, column, strict=True)) % q for column in phase.T.tolist()]
         wipe(phase)
-        found, residual = decode_round(joined, t, q)
-        if not all(abs(x) <= bound for x in residual):
-            raise DataError(REFUSAL)
+        limit, found = math.floor(bound * t), []
+        for x in joined:
+            x = x - q if x > q // 2 else x
+            k = (2 * t * x + q) // (2 * q)
+            if abs(t * x - q * k) > limit:
+                raise DataError(REFUSAL)
+            found.append(k % t)
         return found
