@@ -301,6 +301,16 @@ def test_the_documents_table_is_what_the_code_prints() -> None:
     assert set(re.findall(r"^\| (n\w+)", table(), re.M)) == {ps.name for ps in SETS.values() if not ps.insecure}
 
 
+def test_the_documents_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "evaluator.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    exec(compile(example, "evaluator.md", "exec"), {})
+    numbers, refusal = capsys.readouterr().out.splitlines()
+    shown = re.findall(r"^# (.*)$", example, re.M)
+    assert numbers == shown[0]
+    assert re.match(re.escape(shown[1]).replace(r"\.\.\.", ".*"), refusal)
+
+
 def test_norms_add_and_multiply_upwards() -> None:
     a, b = Norms(1.0, 2.0, 3.0, 4.0), Norms(10.0, 20.0, 30.0, 40.0)
     assert all(x >= y for x, y in zip(astuple(a + b), (11, 22, 33, 44), strict=True))
