@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from pybfv.evaluator import (
     NoiseError,
 )
 from pybfv.evaluator.arithmetic import digit_bounds
+from pybfv.params import is_prime
 from pybfv.ring import centred_mod, negacyclic
 
 MODES = ("public", "symmetric")
@@ -104,6 +106,37 @@ def test_factors(p: Party) -> None:
     assert p.decrypt(ev.dot([x, low], [y, x])) == [(u + v) % t for u, v in zip(ab, p.product(ab, a), strict=True)]
     # the cheaper of the two ways to equal factors is taken
     assert (x + free).noise.largest == (free + x).noise.largest <= x.noise.times(t).largest + free.noise.largest
+
+
+@pytest.mark.parametrize("moduli", [None, (2**61 - 1, 2**61 - 31, 1152921504606846883, 2**31 - 1)])
+@pytest.mark.parametrize("t", [2**82, 3**52, 2**82 - 57])
+def test_a_plaintext_modulus_beyond_words(moduli: tuple[int, ...] | None, t: int) -> None:
+    name = None if moduli else "insecure_n64_q214"
+    n = 64 if moduli else None
+    p = Party(Context(name, n=n, moduli=moduli, t=t, batching=False, insecure=True))
+    rng = random.Random(t)
+    a, b = vector(rng, p.n, t), vector(rng, p.n, t)
+    x, plain = p.encrypt(a), p.encoder.encode(b)
+    assert p.decrypt(x + plain) == [(u + v) % t for u, v in zip(a, b, strict=True)]
+    assert p.decrypt(x * plain) == p.product(a, b)
+    for product in ("scaled", "scale-free"):
+        xy = p.evaluator.multiply(x, p.encrypt(b, "symmetric"), product)
+        assert p.decrypt(xy) == p.product(a, b)
+        assert p.decrypt(p.evaluator.relinearize(xy, p.relin)) == p.product(a, b)
+
+
+def test_the_largest_moduli_work() -> None:
+    """16 primes of 30 bits, and 512 bits of 61-bit primes: all auxiliary primes that there may be."""
+    small = list(islice((p for p in range(2**30 - 127, 2**29, -128) if is_prime(p)), 16))
+    large = list(islice((p for p in range(2**61 - 1, 2**60, -2) if is_prime(p)), 8))
+    for moduli in (small, large):
+        p = Party(Context(n=64, moduli=moduli, t=65537, insecure=True))
+        rng = random.Random(4)
+        a, b = vector(rng, p.n, p.t), vector(rng, p.n, p.t)
+        xy = p.evaluator.relinearize(p.evaluator.multiply(p.encrypt(a), p.encrypt(b)), p.relin)
+        assert p.decrypt(p.evaluator.square(xy)) == p.product(p.product(a, b), p.product(a, b))
+    with pytest.raises(PlanError, match="512 bits at most"):
+        Context(n=64, moduli=[*large, 2**31 - 1], t=65537, insecure=True)
 
 
 # --- ciphertexts, bit by bit

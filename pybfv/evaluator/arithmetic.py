@@ -305,7 +305,11 @@ class WordArithmetic:
         return lifter.reduce(ring.mul_scalar(lifter.lift(x), [k % p for p in ring.primes]))
 
     def encoded(self, m: Sequence[int]) -> np.ndarray:
-        return self.ring.inverse(self._lifter.lift(self.encode(m)))
+        scaled = self.encode(m)
+        try:
+            return self.ring.inverse(self._lifter.lift(scaled))
+        finally:
+            scaled.fill(0)  # the message
 
     def encode(self, m: Sequence[int]) -> np.ndarray:
         scaled = encode_round(m, self._t, self.q)

@@ -27,6 +27,8 @@ WORD_BITS = 61
 """Primes of q are below 2^WORD_BITS, SEAL's limit."""
 MAX_MODULI = 16
 """Primes of q at most."""
+MAX_Q_BITS = 512
+"""Bits of such a q: tensors have to fit into 40 auxiliary primes."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,15 @@ class WordSet:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", check_dimension(self.n))
+        if not 1 <= len(self.primes) <= MAX_MODULI:
+            raise PlanError(f"{len(self.primes)} primes of q given; give 1 to {MAX_MODULI}")
         for p in self.primes:
             if not 2 < p < 2**WORD_BITS or not is_prime(p):
                 raise PlanError(f"{p} is not an odd prime below 2^{WORD_BITS}; give the primes of q one by one")
-        if not 1 <= len(self.primes) <= MAX_MODULI:
-            raise PlanError(f"{len(self.primes)} primes of q given; give 1 to {MAX_MODULI}")
         if len(set(self.primes)) != len(self.primes):
             raise PlanError("a prime of q is given twice; they must be distinct")
+        if self.q.bit_length() > MAX_Q_BITS:
+            raise PlanError(f"log2 q = {self.log2_q:.1f} is too large: products are made for {MAX_Q_BITS} bits at most")
         if not self.insecure and self.basis == "none":
             limits = SECURITY_LIMITS.get(self.n)
             carried = (

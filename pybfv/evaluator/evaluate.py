@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -210,16 +211,21 @@ class Evaluator:
         An encryption's parts look uniform, and uniform ones meet them but once in 2^148.
         """
         model, x = self.context.model, self.context.arithmetic.fractions(ct.parts)
-        far = max(float(embeddings(part).max()) for part in x)
-        if far > model.part_embedding**2 * _EXACT or max(float(p @ p) for p in x) > model.part_length**2 * _EXACT:
+        far = length = 0.0
+        for part in x:
+            # next to q/2 a double does not tell the sign, and another sign moves every embedding by 1 at most
+            unsure = int((np.abs(part) > 0.5 - _NEAR).sum())
+            far = max(far, math.sqrt(float(embeddings(part).max())) + unsure)
+            length = max(length, math.sqrt(float(part @ part)))
+        if far > model.part_embedding - _NEAR * self.context.n or length > model.part_length - _NEAR * self.context.n:
             raise NoiseError(
                 f"{operation}: the ciphertext's parts are not spread like an encryption's, so its product has no "
                 "bound; encrypt the message anew"
             )
 
 
-_EXACT = 1 - 1e-9
-"""A comparison in double precision stays this much on the safe side."""
+_NEAR = 1e-9
+"""More than the error of one coefficient in double precision."""
 
 
 def _centred(x: int, t: int) -> int:
