@@ -182,24 +182,42 @@ def test_sums_stop_at_the_limit() -> None:
     assert p.decrypt(total)[:3] == [count, p.t - count, 0]
 
 
-@pytest.mark.parametrize("kind", ["slots_of_64", "words_of_64"])
-def test_parts_unlike_an_encryptions_have_no_product(kind: str) -> None:
+UNSPREAD = "not spread like an encryption's"
+
+
+@pytest.mark.parametrize("moduli", [[132120577, 134250497], [2**61 - 1]])
+def test_parts_unlike_an_encryptions_have_no_product(moduli: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A scaled product's bound needs spread parts; what is built to break it is refused."""
-    p, ev = party(kind), party(kind).evaluator
-    half = np.array([[(p.context.q // 2) % m] * p.n for m in p.context.moduli], dtype=p.context.arithmetic.dtype)
-    if p.context.arithmetic.dtype is np.uint32:
-        half = p.context.arithmetic.ring.forward(half)
-    odd = Ciphertext.of_parts(p.context, p.keys.public_key.key_id, np.stack([half, half]))
+    p = Party(Context(n=1024, moduli=moduli, t=2, batching=False, insecure=True))
+    ev, n, q, arithmetic = p.evaluator, p.n, p.context.q, p.context.arithmetic
     good = p.encrypt([1])
-    for refused in (
-        lambda: odd * good,
-        lambda: good * odd,
-        lambda: ev.square(odd),
-        lambda: ev.dot([good] * 2, [good, odd]),
-    ):
-        with pytest.raises(NoiseError, match="not spread like an encryption's"):
-            refused()
-    assert ev.multiply(odd, good, "scale-free").size == 3
+    assert p.decrypt(ev.square(good))[0] == 1
+
+    def with_parts(coefficients: list[int]) -> Ciphertext:
+        part = np.array([[x % m for x in coefficients] for m in moduli], dtype=arithmetic.dtype)
+        part = arithmetic.ring.forward(part) if arithmetic.dtype is np.uint32 else part
+        return Ciphertext.of_parts(p.context, p.keys.public_key.key_id, np.stack([good.parts[0], part]))
+
+    rng = random.Random(6)
+    long = with_parts([rng.choice((-1, 1)) * (49 * q // 100) for _ in range(n)])  # no large embedding
+    wave = with_parts([int(0.35 * q * math.cos(math.pi * k / n)) for k in range(n)])  # short, but one large embedding
+    for odd in (long, wave):
+        for refused in (
+            lambda x=odd: x * good,
+            lambda x=odd: good * x,
+            lambda x=odd: ev.square(x),
+            lambda x=odd: ev.dot([good] * 2, [good, x]),
+        ):
+            with pytest.raises(NoiseError, match=UNSPREAD):
+                refused()
+        assert ev.multiply(odd, good, "scale-free").size == 3
+    # coefficients next to +-q/2, whose sign a double can't tell, count with either
+    unsure = arithmetic.fractions(good.parts) * 0.1
+    monkeypatch.setattr(arithmetic, "fractions", lambda x: unsure)
+    ev.square(good)
+    unsure[1, ::5] = [rng.choice((-1, 1)) * (0.5 - 2.0**-50) for _ in range(0, n, 5)]
+    with pytest.raises(NoiseError, match=UNSPREAD):
+        ev.square(good)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
