@@ -21,6 +21,8 @@ MAY_IMPORT = {
     "pybfv.native": {"errors"},
     "pybfv.io": {"params", "native", "errors"},
     "pybfv.scheme": {"params", "ring", "native", "errors"},
+    # General ciphertext arithmetic for programs; the statistics know nothing of it.
+    "pybfv.evaluator": {"scheme", "ring", "io", "native", "params", "errors"},
     # The study is what client and server agree on, so it stands below both.
     "pybfv.study": {"workload", "scheme", "params", "io", "errors"},
     "pybfv.client": {"study", "workload", "scheme", "ring", "io", "native", "params", "errors"},
@@ -134,7 +136,13 @@ def test_servers_and_inspect_load_no_secret_key_code() -> None:
     assert loaded_secrets(f"import {', '.join(modules)}") == "[]"
 
 
-@pytest.mark.parametrize("module", ["pybfv.flow", *SECRETS])
+def test_an_evaluator_without_keys_loads_no_secret_key_code() -> None:
+    names = "Evaluator, Context, Ciphertext, PublicKey, RelinKeys, BatchEncoder, NoiseError"
+    assert loaded_secrets(f"from pybfv.evaluator import {names}") == "[]"
+    assert loaded_secrets("from pybfv.evaluator import Encryptor") != "[]"
+
+
+@pytest.mark.parametrize("module", ["pybfv.flow", "pybfv.scheme.keys", *SECRETS])
 def test_what_loads_secret_key_code_is_seen(module: str) -> None:
     assert loaded_secrets(f"import {module}") != "[]"
 

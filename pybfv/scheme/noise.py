@@ -227,6 +227,18 @@ def _finishing(key: KeyFunctionals) -> float:
     return (key.r_mean + math.sqrt(key.n) * key.r_rms) / 2
 
 
+def euclidean_bound(n: int, mean: float, rms: float, largest: float, fail_bits: float) -> float:
+    """B with P(||v|| > B) <= 2^-fail_bits for the length of v in n coefficients, linear in sub-Gaussian variables.
+
+    mean, rms, largest: of the variances E|v(zeta_j)|^2 / n over the n/2 pairs of embeddings (docs/evaluator.md).
+    """
+
+    def log_mgf(l: float) -> float:  # noqa: E741
+        return n / 2 * (2 * l * mean + (2 * l * rms) ** 2 * _log_excess(2 * l * largest))
+
+    return math.sqrt(_chernoff(log_mgf, 1 / (2 * largest), fail_bits)) * (1 + SAFETY)
+
+
 @lru_cache(maxsize=4096)
 def sum_bound(n: int, mode: str, u: int, fail_bits: float) -> int:
     """B with P(|sum of u fresh noises| > B) <= 2^-fail_bits for one coefficient, encoding rounding included.

@@ -1,9 +1,9 @@
 """Microsoft SEAL as judge: its objects made from our arrays, and read back, through its files.
 
 SEAL drops the last prime of a context from its ciphertexts, so a Judge's context has our primes and one
-more; and since our q has no standard key-switching shape, security checks are off. SEAL keeps BFV
-ciphertexts in coefficient form and keys in NTT form; our ciphertexts and keys are in NTT form, in the
-same order with the same roots.
+more; and since our q has no standard key-switching shape, security checks are off, but for SEAL's default primes.
+SEAL keeps BFV ciphertexts in coefficient form and keys in NTT form; our ciphertexts and keys are in NTT form, in the
+same order with the same roots, where primes are below 2^30, else ciphertexts of 64-bit words in coefficient form.
 
 A SEAL file is a 16-byte header (magic 0xa15e, header size, SEAL's version in two bytes, compression: 0
 none, 2 zstd, then at byte 8 the total length) and a body. Bodies, little-endian, `array` being a header of
@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import tenseal.sealapi as seal
 import zstandard
 
 from pybfv import native
+from pybfv.ring import bit_reverse
 
 DUMMY_PRIME = 1073692673
 """The prime that SEAL drops: no factor of our q, = 1 mod 2N up to N = 8192."""
@@ -68,21 +70,51 @@ def _id_bytes(parms_id: Sequence[int]) -> bytes:
     return struct.pack("<4Q", *parms_id)
 
 
-class Judge:
-    """A SEAL context for N and plaintext modulus t (below 2^60), its data level over ``primes``."""
+def forward(a: np.ndarray, p: int) -> np.ndarray:
+    """[a(psi^(2 brv(k) + 1)) mod p], psi the smallest primitive root, of int64 [N]: the NTT for a prime of any size."""
+    n = len(a)
+    psi = next(x for x in (pow(g, (p - 1) // (2 * n), p) for g in range(2, p)) if pow(x, n, p) == p - 1)
+    psi = min(pow(psi, k, p) for k in range(1, 2 * n, 2))
+    bits, x, groups = n.bit_length() - 1, a.astype(object) % p, 1
+    while groups < n:
+        twiddles = np.array([pow(psi, bit_reverse(groups + g, bits), p) for g in range(groups)], dtype=object)
+        pairs = x.reshape(groups, 2, -1)
+        u, v = pairs[:, 0], pairs[:, 1] * twiddles[:, None]
+        x, groups = np.stack([(u + v) % p, (u - v) % p], axis=1).reshape(-1), 2 * groups
+    return x.astype(np.uint64)
 
-    def __init__(self, n: int, primes: Sequence[int], t: int) -> None:
+
+class Judge:
+    """A SEAL context for N and plaintext modulus t (below 2^60), its data level over ``primes``.
+
+    ``special``: the prime that SEAL drops; None for a context of one prime, which it keeps.
+    ``default``: with SEAL's own check of 128-bit security.
+    """
+
+    def __init__(
+        self, n: int, primes: Sequence[int], t: int, special: int | None = DUMMY_PRIME, default: bool = False
+    ) -> None:
         self.n, self.t, self.primes = n, t, tuple(primes)
+        self.key_primes = self.primes if special is None else (*self.primes, special)
         parms = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
         parms.set_poly_modulus_degree(n)
-        parms.set_coeff_modulus([seal.Modulus(p) for p in (*self.primes, DUMMY_PRIME)])
+        parms.set_coeff_modulus([seal.Modulus(p) for p in self.key_primes])
         parms.set_plain_modulus(seal.Modulus(t))
-        self.context = seal.SEALContext(parms, True, seal.SEC_LEVEL_TYPE.NONE)
+        level = seal.SEC_LEVEL_TYPE.TC128 if default else seal.SEC_LEVEL_TYPE.NONE
+        self.context = seal.SEALContext(parms, True, level)
         assert self.context.parameters_set(), self.context.parameters_error_name()
-        assert self.context.using_keyswitching(), "no prime is dropped"
-        self.ring = native.Ring(n, self.primes)
-        self.key_ring = native.Ring(n, (*self.primes, DUMMY_PRIME))
+        assert self.context.using_keyswitching() == (special is not None), "not the primes that were to be dropped"
         self.evaluator = seal.Evaluator(self.context)
+
+    @cached_property
+    def ring(self) -> native.Ring:
+        """The data level's ring, for primes below 2^30."""
+        return native.Ring(self.n, self.primes)
+
+    @cached_property
+    def key_ring(self) -> native.Ring:
+        """The keys' ring, for primes below 2^30."""
+        return native.Ring(self.n, self.key_primes)
 
     # objects through files
 
@@ -110,7 +142,7 @@ class Judge:
 
     def secret(self, s: np.ndarray) -> Any:
         """SEAL's secret key of ours, int8 [N]."""
-        key = self.key_ring.forward(self.key_ring.from_int64(s.astype(np.int64)))
+        key = np.stack([forward(s.astype(np.int64), p) for p in self.key_primes])
         head = _PLAIN.pack(_id_bytes(self.context.key_parms_id()), key.size, 1.0)
         return self._load(seal.SecretKey, head + _array(key))
 
@@ -120,9 +152,9 @@ class Judge:
         return self._parts(pk, seal.PublicKey, self.context.key_parms_id(), True)
 
     def ciphertext(self, ct: np.ndarray) -> Any:
-        """SEAL's ciphertext of ours, [parts, L, N] in NTT form."""
+        """SEAL's ciphertext of ours, [parts, L, N]; in NTT form if uint32."""
         assert ct.shape[1:] == (len(self.primes), self.n)
-        plain = self.ring.inverse(ct.copy())
+        plain = self.ring.inverse(ct.copy()) if ct.dtype == np.uint32 else ct
         return self._parts(plain, seal.Ciphertext, self.context.first_parms_id(), False)
 
     def plaintext(self, coefficients: Sequence[int]) -> Any:
@@ -150,13 +182,13 @@ class Judge:
         return _words(raw[_CIPHER.size :]).reshape(parts, primes, n).astype(np.uint32)
 
     def read_ciphertext(self, ct: Any) -> np.ndarray:
-        """[parts, L, N] in NTT form of SEAL's ciphertext."""
+        """[parts, L, N] of SEAL's ciphertext, as ours are."""
         raw = self._save(ct)
         parms_id, ntt, parts, n, primes, scale, factor = _CIPHER.unpack_from(raw)
         assert parms_id == _id_bytes(self.context.first_parms_id())
         assert (ntt, n, primes, scale, factor) == (0, self.n, len(self.primes), 1.0, 1)
         words = _words(raw[_CIPHER.size :]).reshape(parts, primes, n)
-        return self.ring.forward(words.astype(np.uint32))
+        return words.astype(np.uint64) if max(self.primes) >= 2**30 else self.ring.forward(words.astype(np.uint32))
 
     def read_plaintext(self, plain: Any) -> list[int]:
         """The N coefficients of SEAL's plaintext."""

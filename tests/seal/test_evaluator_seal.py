@@ -1,0 +1,265 @@
+"""SEAL decrypts what our evaluator makes, we decrypt what SEAL makes: whole circuits, slot by slot, both ways.
+
+One secret for both: we draw it, and SEAL makes its own public and relinearisation keys of it. Our sets and SEAL's
+default moduli; our relinearised, scaled, scale-free, plain-multiplied and summed results, of 2 and 3 parts.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tenseal.sealapi as seal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sealio import Judge
+
+from pybfv.errors import UsageError
+from pybfv.evaluator import (
+    BatchEncoder,
+    Ciphertext,
+    Context,
+    Decryptor,
+    Encryptor,
+    Evaluator,
+    KeyGenerator,
+    NoiseError,
+    Plaintext,
+)
+from pybfv.evaluator.noise import Norms
+
+DEFAULTS = {1024: 12289, 2048: 12289, 4096: 1032193, 8192: 1032193}
+"""SEAL's default moduli at 128 bits by N, and a t for each."""
+OURS = {"n2048_q53": 12289, "n4096_q106": 1032193, "n8192_q214": 1032193}
+NAMES = [*(f"seal{n}" for n in DEFAULTS), *OURS]
+
+
+class Both:
+    """One secret, and both libraries around it."""
+
+    def __init__(self, name: str) -> None:
+        if name in OURS:
+            self.context = Context(name, t=OURS[name])
+            self.judge = Judge(self.context.n, self.context.moduli, self.context.t)
+        else:
+            n = int(name.removeprefix("seal"))
+            every = [m.value() for m in seal.CoeffModulus.BFVDefault(n, seal.SEC_LEVEL_TYPE.TC128)]
+            kept, special = (every[:-1], every[-1]) if len(every) > 1 else (every, None)
+            self.context = Context(n=n, moduli=kept, t=DEFAULTS[n])
+            self.judge = Judge(n, kept, DEFAULTS[n], special, default=True)
+        self.n, self.t = self.context.n, self.context.t
+        self.keys = KeyGenerator(self.context)
+        self.relin = self.keys.relin_keys()
+        self.encoder, self.evaluator = BatchEncoder(self.context), Evaluator(self.context)
+        self.encryptors = [Encryptor(self.keys.public_key), Encryptor(self.keys.secret_key)]
+        self.decryptor = Decryptor(self.keys.secret_key)
+        self.secret = self.judge.secret(self.keys.secret_key.coefficients())
+        generator = seal.KeyGenerator(self.judge.context, self.secret)
+        public = seal.PublicKey()
+        generator.create_public_key(public)
+        self.seal_relin = None
+        if self.judge.context.using_keyswitching():
+            self.seal_relin = seal.RelinKeys()
+            generator.create_relin_keys(self.seal_relin)
+        self.seal_encryptor = seal.Encryptor(self.judge.context, public, self.secret)
+        self.seal_decryptor = seal.Decryptor(self.judge.context, self.secret)
+        limit = self.context.q / (2 * self.t) * 0.999  # what SEAL makes has no bound of ours: any that decrypts
+        self.any_noise = Norms(*[limit] * 4)
+
+    def seal_reads(self, ct: Ciphertext) -> list[int]:
+        plain = seal.Plaintext()
+        self.seal_decryptor.decrypt(self.judge.ciphertext(ct.parts), plain)
+        undo = pow(ct.factor, -1, self.t)
+        return [x * undo % self.t for x in self.judge.slots(plain)]
+
+    def we_read(self, ct: Any) -> list[int]:
+        parts = self.judge.read_ciphertext(ct)
+        ours = Ciphertext.of_parts(self.context, self.keys.public_key.key_id, parts, noise=self.any_noise)
+        return self.encoder.decode(self.decryptor.decrypt(ours))
+
+    def seal_plain(self, plain: Plaintext) -> Any:
+        return self.judge.plaintext(plain.coefficients)
+
+
+@cache
+def both(name: str) -> Both:
+    return Both(name)
+
+
+class Held(NamedTuple):
+    """A value in both libraries and in the clear."""
+
+    ours: Ciphertext
+    theirs: Any
+    values: list[int]
+
+
+def vector(rng: random.Random, n: int, t: int) -> list[int]:
+    """Uniform slots, extremes, or one constant."""
+    style = rng.randrange(3)
+    if style == 0:
+        return [rng.choice((0, 1, t - 1, t // 2)) for _ in range(n)]
+    return [rng.randrange(t) for _ in range(n)] if style == 1 else [rng.randrange(1, t)] * n
+
+
+def fresh(b: Both, rng: random.Random) -> Held:
+    values, mode = vector(rng, b.n, b.t), rng.randrange(2)
+    plain, theirs = b.encoder.encode(values), seal.Ciphertext()
+    encrypt = (b.seal_encryptor.encrypt, b.seal_encryptor.encrypt_symmetric)[mode]
+    encrypt(b.seal_plain(plain), theirs)
+    return Held(b.encryptors[mode].encrypt(plain), theirs, values)
+
+
+def relinearized(b: Both, x: Held) -> Held:
+    if x.ours.size == 2:
+        return x
+    out = x.theirs
+    if b.seal_relin is not None:  # SEAL has none for one prime; ours is read all the same
+        out = seal.Ciphertext()
+        b.judge.evaluator.relinearize(x.theirs, b.seal_relin, out)
+    return Held(b.evaluator.relinearize(x.ours, b.relin), out, x.values)
+
+
+OPERATIONS = ("add", "sub", "negate", "add_plain", "sub_plain", "multiply_plain", "multiply", "square", "free", "relin")
+
+
+def applied(b: Both, operation: str, x: Held, y: Held, rng: random.Random) -> Held:
+    """One operation in both libraries; raises before SEAL computes where ours refuses."""
+    ev, judge, t, out = b.evaluator, b.judge.evaluator, b.t, seal.Ciphertext()
+    if operation in ("multiply", "square", "free", "relin"):
+        x, y = relinearized(b, x), relinearized(b, y)
+    if operation == "relin":
+        return x
+    values = vector(rng, b.n, t)
+    if operation == "multiply_plain" and not any(values):
+        values[0] = 1
+    plain = b.encoder.encode(values)
+    pairs = list(zip(x.values, y.values if "plain" not in operation else values, strict=True))
+    if operation == "add":
+        ours = ev.add(x.ours, y.ours)
+        judge.add(x.theirs, y.theirs, out)
+        exact = [u + v for u, v in pairs]
+    elif operation == "sub":
+        ours = ev.sub(x.ours, y.ours)
+        judge.sub(x.theirs, y.theirs, out)
+        exact = [u - v for u, v in pairs]
+    elif operation == "negate":
+        ours = ev.negate(x.ours)
+        judge.negate(x.theirs, out)
+        exact = [-u for u in x.values]
+    elif operation == "square":
+        ours = ev.square(x.ours)
+        judge.square(x.theirs, out)
+        exact = [u * u for u in x.values]
+    elif operation in ("multiply", "free"):
+        ours = ev.multiply(x.ours, y.ours, "scale-free" if operation == "free" else "scaled")
+        judge.multiply(x.theirs, y.theirs, out)
+        exact = [u * v for u, v in pairs]
+    elif operation == "multiply_plain":
+        ours = ev.multiply_plain(x.ours, plain)
+        judge.multiply_plain(x.theirs, b.seal_plain(plain), out)
+        exact = [u * v for u, v in pairs]
+    else:
+        sign = 1 if operation == "add_plain" else -1
+        ours = getattr(ev, operation)(x.ours, plain)
+        getattr(judge, operation)(x.theirs, b.seal_plain(plain), out)
+        exact = [u + sign * v for u, v in pairs]
+    return Held(ours, out, [v % t for v in exact])
+
+
+def compared(b: Both, x: Held) -> None:
+    assert b.seal_reads(x.ours) == x.values
+    assert b.we_read(x.theirs) == x.values
+    assert b.encoder.decode(b.decryptor.decrypt(x.ours)) == x.values
+
+
+CIRCUIT = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=6)
+@given(circuit=CIRCUIT, seed=st.integers(0, 2**32))
+def test_random_circuits(name: str, circuit: list[tuple[str, int, int]], seed: int) -> None:
+    """Two to six operations on three inputs; every result that ours carries is read by both."""
+    b, rng = both(name), random.Random(seed)
+    pool = [fresh(b, rng) for _ in range(3)]
+    for operation, i, j in circuit:
+        try:
+            pool.append(applied(b, operation, pool[i % len(pool)], pool[j % len(pool)], rng))
+        except NoiseError:
+            continue
+        except UsageError as refusal:  # x - x in ours; SEAL refuses it too
+            assert "hide nothing" in str(refusal)
+            continue
+    for held in pool[2:]:
+        compared(b, held)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_operation_once(name: str) -> None:
+    """What a context carries, in a fixed order: nothing is left to chance that it has been compared."""
+    b, rng = both(name), random.Random(1)
+    x, y = fresh(b, rng), fresh(b, rng)
+    done = set()
+    for operation in OPERATIONS:
+        try:
+            source = applied(b, "multiply", x, y, rng) if operation == "relin" else x
+            compared(b, applied(b, operation, source, y, rng))
+            done.add(operation)
+        except NoiseError:
+            pass
+    linear = {"add", "sub", "negate", "add_plain", "sub_plain"}
+    products = {"multiply_plain", "multiply", "square"}
+    carried = {"seal1024": linear, "n2048_q53": linear | products}.get(name, set(OPERATIONS))
+    assert done >= carried, (name, done)
+
+
+@pytest.mark.parametrize("name", ["seal4096", "seal8192", "n4096_q106", "n8192_q214"])
+def test_dots_and_long_sums(name: str) -> None:
+    """One rounding for many products: SEAL reads it as it reads its own sum of products."""
+    b, rng = both(name), random.Random(2)
+    held = [fresh(b, rng) for _ in range(4)]
+    cts = [h.ours for h in held]
+    exact = [sum(c * c for c in column) % b.t for column in zip(*[h.values for h in held], strict=True)]
+    total, product = None, seal.Ciphertext()
+    for h in held:
+        product = seal.Ciphertext()
+        b.judge.evaluator.square(h.theirs, product)
+        if total is None:
+            total = product
+        else:
+            b.judge.evaluator.add_inplace(total, product)
+    for kind in ("scaled", "scale-free"):
+        dot = b.evaluator.dot(cts, cts, kind)
+        compared(b, Held(dot, total, exact))
+        assert b.seal_reads(b.evaluator.relinearize(dot, b.relin)) == exact
+    long = b.evaluator.add_many(cts * 16)
+    assert b.seal_reads(long) == [16 * sum(c) % b.t for c in zip(*[h.values for h in held], strict=True)]
+
+
+def test_the_judge_sees_one_slot_and_one_residue() -> None:
+    b, rng = both("seal4096"), random.Random(3)
+    x = fresh(b, rng)
+    wrong = list(x.values)
+    wrong[7] ^= 1
+    assert [i for i, (u, v) in enumerate(zip(b.seal_reads(x.ours), wrong, strict=True)) if u != v] == [7]
+    parts = x.ours.parts.copy()
+    parts[0, 0, 9] ^= np.uint64(1)
+    bad = Ciphertext.of_parts(b.context, b.keys.public_key.key_id, parts)
+    assert b.seal_reads(bad) != x.values
+
+
+def test_our_bounds_are_no_larger_than_what_seal_finds_left() -> None:
+    """SEAL's noise budget of our ciphertexts is at least what our bound promises: another judge of the bounds."""
+    for name in ("seal4096", "n8192_q214"):
+        b, rng = both(name), random.Random(4)
+        x, y = fresh(b, rng), fresh(b, rng)
+        product = b.evaluator.multiply(x.ours, y.ours)
+        for ct in (x.ours, x.ours + y.ours, product, b.evaluator.relinearize(product, b.relin)):
+            budget = b.seal_decryptor.invariant_noise_budget(b.judge.ciphertext(ct.parts))
+            promised = b.context.log2_q - b.context.model.bits_needed(ct.noise)
+            assert promised <= budget + 1 <= promised + 25 + math.log2(b.n), (budget, promised)
