@@ -1,8 +1,9 @@
 """A pytest plugin (``-p tests.dpu.on_upmem``, by ``make check-dpu``): the backend's tests on UPMEM's SDK.
 
 What a test opens as "sim" opens as "upmem": real DPUs, or the vendor's simulator where UPMEM_PROFILE_BASE or
-UPMEM_PROFILE says backend=simulator. With fewer DPUs than a test asks for it gets all there are. Tests of our
-simulator itself are left out, by name, and counted as deselected.
+UPMEM_PROFILE says backend=simulator; with fewer DPUs than it asks for it gets all there are. Tests of our
+simulator itself are left out, by name, as are those made for more DPUs than there are; pytest counts them as
+deselected.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ OURS = {
 }
 """Their subject is strict mode, or they break programs and compile them natively."""
 TRIAL = (64, (67043329,))
+DPUS = pytest.StashKey[int]()
 MOST_DPUS = 4096
 """More are refused, which a test looks at."""
 
@@ -45,9 +47,16 @@ def pytest_configure(config: pytest.Config) -> None:
         opened(self, name, *arguments, **options)
 
     native.Backend.__init__ = open_real  # type: ignore[method-assign]
+    config.stash[DPUS] = there
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left = [item for item in items if getattr(item, "originalname", item.name) in OURS]
+    there = config.stash[DPUS]
+
+    def left_out(item: pytest.Item) -> bool:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        return getattr(item, "originalname", item.name) in OURS or parameters.get("dpus", 0) > there
+
+    left = [item for item in items if left_out(item)]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
