@@ -271,6 +271,7 @@ def test_chains_to_the_depth_a_set_carries(name: str, t: int, carried: int) -> N
     assert chain(Party(Context(name, t=t))) == carried == depth(get_set(name).n, get_set(name).primes, t)
 
 
+@pytest.mark.slow
 def test_the_longest_chain() -> None:
     ps = get_set("n16384_q430")
     assert chain(Party(Context("n16384_q430", t=65537))) == depth(ps.n, ps.primes, 65537) == 12
