@@ -245,9 +245,9 @@ def test_sizes_of_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     program = sizes.read(elf(text, data, mram, atomic, comment, functions=(("main", 80), ("stage", 1600))))
     assert program == sizes.Program(300, 1000, 64, (("stage", 200), ("main", 10)))
     fitting, large, wide, none = (tmp_path / name for name in ("a.dpu", "b.dpu", "c.dpu", "d.dpu"))
-    fitting.write_bytes(elf((1, 6, 0x80000000, bytes(8 * 4096)), (1, 3, 0, bytes(sizes.WRAM_STATIC))))
+    fitting.write_bytes(elf((1, 6, 0x80000000, bytes(8 * 4096)), (1, 3, 0, bytes(sizes.WRAM_STATIC["ntt"]))))
     large.write_bytes(elf((1, 6, 0x80000000, bytes(8 * 4097))))
-    wide.write_bytes(elf(text, (1, 3, 0, bytes(sizes.WRAM_STATIC + 1))))
+    wide.write_bytes(elf(text, (1, 3, 0, bytes(sizes.WRAM_STATIC["ntt"] + 1))))
     none.write_bytes(b"\x7fELF\x02\x01" + bytes(100))
     assert sizes.main([str(fitting)]) == 0
     assert "4096" in capsys.readouterr().out
@@ -261,12 +261,17 @@ def test_sizes_of_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert said in capsys.readouterr().err
 
 
-def test_sizes_know_the_heap() -> None:
-    """The limit is what abi.h leaves beside the heap."""
-    heap = re.search(r"BFV_HEAP_BYTES = ([^,]*),", (extraction.ROOT / "dpu/core/abi.h").read_text())
-    assert heap is not None
-    first, *rest = (eval(part, {}) for part in re.split(r"\s-\s", heap[1]))
-    assert first - sum(rest) == (1 << 16) - sizes.WRAM_STATIC
+def test_sizes_know_the_heaps() -> None:
+    """The limits are what abi.h leaves beside the heaps."""
+    text = (extraction.ROOT / "dpu/core/abi.h").read_text()
+    for family, static in sizes.WRAM_STATIC.items():
+        stack = re.search(rf"BFV_{family.upper()}_STACK_BYTES = (\d+),", text)
+        heap = re.search(
+            rf"BFV_{family.upper()}_HEAP_BYTES = \(1 << 16\) - (\d+) - (\d+) \* BFV_{family.upper()}_STACK_BYTES,", text
+        )
+        assert stack is not None
+        assert heap is not None
+        assert int(heap[1]) + int(heap[2]) * int(stack[1]) == static
 
 
 @pytest.mark.parametrize("goal", ["dpu", "host", "check-dpu"])

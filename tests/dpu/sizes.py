@@ -12,8 +12,8 @@ from pathlib import Path
 
 IRAM = 4096
 """Instructions of a chip v1A."""
-WRAM_STATIC = 2048 + 24 * 1024
-"""Bytes for constants, arguments, the run time and the stacks: what BFV_HEAP_BYTES of dpu/core/abi.h leaves."""
+WRAM_STATIC = {"ntt": 2048 + 24 * 1024, "limb": 2048 + 24 * 1280}
+"""Bytes for constants, arguments, the run time and the stacks: what dpu/core/abi.h leaves beside a family's heap."""
 ALLOCATED, SYMBOLS, FUNCTION = 2, 2, 2
 FIRST_MRAM, FIRST_IRAM, FIRST_ATOMIC = 0x08000000, 0x80000000, 0xF0000000
 
@@ -65,9 +65,10 @@ def main(paths: list[str]) -> int:
         largest = ", ".join(f"{name} {size}" for name, size in program.functions[:4])
         sizes = f"{program.instructions:14}{6 * program.instructions:12}{program.wram:13}{program.mram:8}"
         print(f"{Path(path).stem:14}{sizes}   {largest}")
-        if program.instructions > IRAM or program.wram > WRAM_STATIC:
+        room = WRAM_STATIC["limb" if "limb" in Path(path).stem else "ntt"]
+        if program.instructions > IRAM or program.wram > room:
             fits = False
-            print(f"{path}: does not fit: {IRAM} instructions, {WRAM_STATIC} bytes beside the heap", file=sys.stderr)
+            print(f"{path}: does not fit: {IRAM} instructions, {room} bytes beside the heap", file=sys.stderr)
     return 0 if fits else 1
 
 
