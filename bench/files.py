@@ -83,6 +83,7 @@ def _measure(folder: Path) -> list[Row]:
         bounds=[f"{name}={ends}" for name, ends in BOUNDS.items()],
         max_rows=ROWS + sum(MORE),
         max_contributions=len(tables),
+        product="scale-free",
     )
     study = folder / "study.json"
     study.write_bytes(planned.study.doc.raw)

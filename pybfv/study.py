@@ -40,7 +40,7 @@ MAX_RESULTS = 20_000
 MAX_DIGITS = 500
 """Digits and decimals of a bound: more than any parameter set could hold."""
 PRODUCTS = ("scale-free", "scaled")
-"""How products can be taken; on equal bytes the planner prefers the first, which is the faster one."""
+"""How products can be taken; of equal rank the planner prefers the first, which is the faster one."""
 MAX_MODULI = 8
 """Plaintext moduli (ciphertexts per value) of a study."""
 

@@ -255,7 +255,7 @@ def candidates(job: Job, sets: Sequence[ParameterSet]) -> list[Candidate]:
 
 
 def _best_first(found: list[Candidate]) -> list[Candidate]:
-    """By rank; on equal bytes the product that is preferred, as it comes first and sorting keeps the order."""
+    """By rank; of equal rank the product that is preferred, as it comes first and sorting keeps the order."""
     return sorted(found, key=lambda c: (c.rank, not c.checked))
 
 
