@@ -56,15 +56,12 @@ uint64_t rns_mod(const uint64_t *x, uint64_t p) {
 }
 
 static void target_init(struct rns_target *target, const struct rns_change *change,
-                        const struct zq_mod *mod) {
+                        const struct bfv_prime *prime) {
     const struct rns_base *base = &change->base;
+    const struct zq_mod *mod = &prime->mod;
     const uint32_t p = mod->p;
     target->mod = *mod;
-    target->neg_inv = 1;
-    for (uint32_t step = 0; step < 5; step++) { /* Newton: the number of right bits doubles */
-        target->neg_inv *= 2 - p * target->neg_inv;
-    }
-    target->neg_inv = 0 - target->neg_inv;
+    target->neg_inv = prime->neg_inv;
     for (uint32_t i = 0; i <= change->count; i++) {
         target->factor[i] = i < change->count ? (uint32_t)rns_mod(base->cofactor[i], p)
                                               : zq_neg((uint32_t)rns_mod(base->product, p), p);
@@ -102,7 +99,7 @@ bool rns_change_init(struct rns_change *change, const bfv_ring *ring, uint32_t f
         change->weight[i] = (uint32_t)((UINT64_C(1) << change->point) / mod->p);
     }
     for (uint32_t k = 0; k < targets; k++) {
-        target_init(&change->target[k], change, &ring->prime[to + k].mod);
+        target_init(&change->target[k], change, &ring->prime[to + k]);
     }
     return true;
 }

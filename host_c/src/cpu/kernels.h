@@ -42,6 +42,9 @@ struct cpu_kernels {
                     size_t stride, uint64_t count, size_t width, const struct bfv_prime *prime);
     void (*acc_square)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride, uint64_t count,
                        size_t width, const struct bfv_prime *prime);
+    /* As acc_square, divided by 2^32 mod p, for few terms: 1 <= count <= max_sums. */
+    void (*acc_square_few)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                           uint64_t count, size_t width, const struct bfv_prime *prime);
 
     /* rns.h: the digits y[count][n] of centred integers to their residues out[targets][n]. In: y < p.
      * Nothing branches on them but the way to rns_round. Alias: none. */

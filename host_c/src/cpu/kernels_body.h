@@ -264,6 +264,43 @@ static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2]
     }
 }
 
+/* x / 2^32 mod p (Montgomery). In: x < 2^32 p. Out: < p. */
+static inline uint32_t redc(uint64_t x, uint32_t neg_inv, uint32_t p) {
+    ZQ_ASSERT(x >> 32 < p);
+    const uint32_t m = (uint32_t)x * neg_inv;
+    return zq_fold((uint32_t)((x + (uint64_t)m * p) >> 32), p);
+}
+
+static void body_acc_square_few(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                                uint64_t count, size_t width, const struct bfv_prime *prime) {
+    const uint32_t p = prime->p, neg_inv = prime->neg_inv;
+    ZQ_ASSERT(count != 0 && count <= prime->max_sums);
+#ifdef BODY_HAS_VEC
+    if (width >= VEC_LANES) {
+        vec_square_few(state, a, stride, count, width, neg_inv, p);
+        return;
+    }
+#endif
+    struct wide_tensor wide;
+    for (int part = 0; part < 3; part++) {
+        memset(wide.part[part], 0, width * sizeof wide.part[part][0]);
+    }
+    const uint32_t *a0 = a[0], *a1 = a[1];
+    uint64_t k = 0;
+    for (; count - k >= 4; k += 4, a0 += 4 * stride, a1 += 4 * stride) {
+        square_terms(&wide, a0, a1, stride, 4, width);
+    }
+    for (; k < count; k++, a0 += stride, a1 += stride) {
+        square_terms(&wide, a0, a1, stride, 1, width);
+    }
+    for (size_t c = 0; c < width; c++) {
+        const uint32_t once = redc(wide.part[1][c], neg_inv, p);
+        state[0][c] = zq_add(state[0][c], redc(wide.part[0][c], neg_inv, p), p);
+        state[1][c] = zq_add(state[1][c], zq_add(once, once, p), p);
+        state[2][c] = zq_add(state[2][c], redc(wide.part[2][c], neg_inv, p), p);
+    }
+}
+
 /* sum += y_i factor[i] over `terms` (1 or 4) terms. */
 static inline void digit_terms(uint64_t *restrict sum, const uint32_t *restrict y, size_t stride,
                                const uint32_t *restrict factor, size_t terms, size_t width) {
@@ -368,5 +405,6 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_sum = body_acc_sum,
     .acc_mul = body_acc_mul,
     .acc_square = body_acc_square,
+    .acc_square_few = body_acc_square_few,
     .rns_convert = body_rns_convert,
 };

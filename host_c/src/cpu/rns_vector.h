@@ -85,4 +85,34 @@ static inline void vec_rns_convert(uint32_t *restrict out, const uint32_t *restr
     }
 }
 
+/* sum += a b. */
+VEC_INLINE struct vec_sums vec_add_words(struct vec_sums sum, vec a, vec b, vec a_odd, vec b_odd) {
+    sum.even = vec_add_64(sum.even, vec_mul_even(a, b));
+    sum.odd = vec_add_64(sum.odd, vec_mul_even(a_odd, b_odd));
+    return sum;
+}
+
+/* acc_square_few. In: width a multiple of VEC_LANES. */
+static inline void vec_square_few(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                                  uint64_t count, size_t width, uint32_t neg_inv, uint32_t prime) {
+    const vec p = vec_set1(prime), inv = vec_set1(neg_inv), zero = vec_set1(0);
+    uint32_t *const state0 = state[0], *const state1 = state[1], *const state2 = state[2];
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        struct vec_sums s0 = {zero, zero}, s1 = s0, s2 = s0;
+        const uint32_t *a0 = a[0] + c, *a1 = a[1] + c;
+        for (uint64_t k = 0; k < count; k++, a0 += stride, a1 += stride) {
+            const vec x = vec_load(a0), y = vec_load(a1), x_odd = vec_odd(x), y_odd = vec_odd(y);
+            s0 = vec_add_words(s0, x, x, x_odd, x_odd);
+            s1 = vec_add_words(s1, x, y, x_odd, y_odd);
+            s2 = vec_add_words(s2, y, y, y_odd, y_odd);
+        }
+        const vec once = vec_fold(vec_redc(s1, inv, p), p);
+        const vec twice = vec_fold(vec_add(once, once), p);
+        const vec r0 = vec_fold(vec_redc(s0, inv, p), p), r2 = vec_fold(vec_redc(s2, inv, p), p);
+        vec_store(state0 + c, vec_fold(vec_add(vec_load(state0 + c), r0), p));
+        vec_store(state1 + c, vec_fold(vec_add(vec_load(state1 + c), twice), p));
+        vec_store(state2 + c, vec_fold(vec_add(vec_load(state2 + c), r2), p));
+    }
+}
+
 #endif
