@@ -305,6 +305,7 @@ VEC_INLINE void vec_ntt_forward_in(uint32_t *restrict x, uint32_t n, const uint3
             vec_forward_two_stages(x, n, m, w, w_shoup, &prime, true, false);
             bound = 12;
         }
+        ZQ_ASSERT(bound <= 16);
     }
     const uint32_t step = pairs < VEC_GROUP ? 1 : VEC_GROUP;
     for (uint32_t pair = 0; pair < pairs; pair += step) {
