@@ -28,8 +28,9 @@ def measure() -> tuple[list[Row], list[dict[str, Any]]]:
     squares = [x * (COUNT // MESSAGES) % T for x in (messages**2 % T).sum(axis=0).tolist()]
     check(ours.slots(ours.sum()) == sums, "our sum")
     check(ours.slots(ours.squares()) == squares, "our sum of squares")
+    check(ours.slots(ours.scaled_squares()) == squares, "our scaled sum of squares")
     rows: list[Row] = []
-    sides = [_side(f"pybfv {SET}", ours.bits, ours.bytes, "128 bits, 2018 standard", "scale-free", None)]
+    sides = [_side(f"pybfv {SET}", ours.bits, ours.bytes, "128 bits, 2018 standard", "scale-free and scaled", None)]
     for kind in (DEFAULT, LIKE):
         seal = SealSide(kind, T, messages, COUNT)
         total = seal.sum()
@@ -51,6 +52,7 @@ def _rows(ours: OurSide, seal: SealSide) -> list[Row]:
     mine_ct, their_ct = ours.encrypt(), seal.encrypt()
     check(ours.decrypt(mine_ct) == seal.decrypt(their_ct) == seal.lists[0], "a decryption")
     squares = interleaved(5, ours.squares, lambda: seal.squares(some, MESSAGES))
+    scaled = interleaved(5, ours.scaled_squares, lambda: seal.squares(some, MESSAGES))
     total = interleaved(9, ours.sum, seal.sum)
     encrypt = interleaved(40, ours.encrypt, seal.encrypt)
     decrypt = interleaved(40, lambda: ours.decrypt(mine_ct), lambda: seal.decrypt(their_ct))
@@ -62,6 +64,7 @@ def _rows(ours: OurSide, seal: SealSide) -> list[Row]:
 
     return [
         row(f"variance of {COUNT}, per ciphertext", squares, (COUNT, some), at_least=20),
+        row(f"variance of {COUNT}, scaled, per ciphertext", scaled, (COUNT, some), at_least=15),
         row(f"sum of {COUNT} distinct ones, per ciphertext", total, (COUNT, COUNT), above=1),
         row("encode and encrypt, public key", encrypt),
         row("decrypt what a total needs", one),

@@ -9,7 +9,7 @@ import numpy as np
 from pybfv import native
 from pybfv.client.keys import draw_secret
 from pybfv.native.secret import Secret, round_phase
-from pybfv.params import get_set
+from pybfv.params import get_set, wide_primes
 from pybfv.scheme import public
 from pybfv.scheme.random import expand_uniform, fresh_seed
 
@@ -33,7 +33,9 @@ class OurSide:
         scaled = [self.encoder.encode(m) for m in messages]
         for k in range(count):
             public.encrypt(self.ring, self.pk, scaled[k % len(scaled)], self.ciphertexts[k])
-        self.backend = native.Backend("cpu", ps.n, ps.primes, threads=1)
+        wide = wide_primes(ps, count)
+        self.lifter = native.Lifter(self.ring, wide)
+        self.backend = native.Backend("cpu", ps.n, ps.primes, threads=1, wide=wide)
         self.array = self.backend.put(self.ciphertexts, borrow=True)
 
     @property
@@ -73,8 +75,17 @@ class OurSide:
         self.backend.sync()
         return acc
 
+    def scaled_squares(self) -> native.Acc:
+        """Accumulates the squares of all ciphertexts over the integers, as SEAL's product needs them."""
+        acc = self.backend.acc_new("scaled", 3)
+        self.backend.acc_mul(acc, self.array, 0, self.array, 0, 1, self.count)
+        self.backend.sync()
+        return acc
+
     def slots(self, acc: native.Acc) -> list[int]:
-        """What an accumulator holds, slot by slot mod t: factor, decryption, and -q taken off."""
+        """What an accumulator holds, slot by slot mod t: finished and decrypted; scale-free, -q taken off."""
+        if acc.kind == "scaled":
+            return self.decrypt(self.lifter.scale_round(self.backend.acc_save(acc), self.t))
         factor, undo = (self.t, pow(-self.q, -1, self.t)) if acc.kind == "product" else (1, 1)
         array = self.backend.acc_finish(acc, [factor % p for p in self.ring.primes])
         return [x * undo % self.t for x in self.decrypt(self.backend.get(array)[0])]

@@ -136,7 +136,7 @@ def test_big_primes_need_reductions_between() -> None:
         check_lifter(64, tuple(primes[:count]), tuple(primes[count:]), "portable", 2, count)
 
 
-@pytest.mark.parametrize("n", [2, 4, 8, 16, 32, 128, 1024, 2048, 4096])
+@pytest.mark.parametrize("n", [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384])
 def test_bodies_agree_at_every_length(n: int) -> None:
     primes = SETS["n4096_q109"].primes
     wide = wide_primes(SETS["n4096_q109"], 2560)

@@ -9,27 +9,38 @@ static bool lifter_is_open(const bfv_lifter *lifter) {
     return lifter != NULL && lifter->magic == LIFTER_MAGIC;
 }
 
+static void lifter_free(bfv_lifter *lifter) {
+    lifter->magic = 0;
+    bfv_ring_close(lifter->full);
+    rns_change_free(&lifter->to_wide);
+    rns_change_free(&lifter->to_q);
+    free(lifter->digits);
+    buffer_free(lifter->tables);
+    free(lifter);
+}
+
 void bfv_lifter_close(bfv_lifter *lifter) {
     if (lifter_is_open(lifter)) {
-        lifter->magic = 0;
-        bfv_ring_close(lifter->full);
-        free(lifter->to_wide);
-        free(lifter->to_q);
-        free(lifter);
+        lifter_free(lifter);
     }
 }
 
-static void fill(bfv_lifter *lifter) {
-    const bfv_ring *full = lifter->full;
-    rns_source_init(&lifter->q, full, 0, lifter->count);
-    rns_source_init(&lifter->w, full, lifter->count, lifter->wide);
-    for (uint32_t k = 0; k < lifter->wide; k++) {
-        const struct zq_mod *mod = &full->prime[lifter->count + k].mod;
-        rns_target_init(&lifter->to_wide[k], &lifter->q, mod);
-        lifter->inv_q[k] = zq_inv((uint32_t)rns_mod(lifter->q.base.product, mod->p), mod);
-    }
+/* The primes of q with (q/p_i)^-1 in the last twiddles of the way back, beside N^-1. tables: 2 N words each.
+ */
+static void fill_digits(bfv_lifter *lifter) {
+    const size_t n = lifter->n;
     for (uint32_t i = 0; i < lifter->count; i++) {
-        rns_target_init(&lifter->to_q[i], &lifter->w, &full->prime[i].mod);
+        struct bfv_prime *prime = &lifter->digits[i];
+        *prime = lifter->full->prime[i];
+        uint32_t *inverse = lifter->tables + 2 * i * n, *shoup = inverse + n;
+        memcpy(inverse, prime->inverse, n * sizeof *inverse);
+        memcpy(shoup, prime->inverse_shoup, n * sizeof *shoup);
+        for (uint32_t k = 0; k < 2; k++) {
+            inverse[k] = zq_mul(inverse[k], lifter->to_wide.inverse[i], &prime->mod);
+            shoup[k] = zq_shoup(inverse[k], prime->p);
+        }
+        prime->inverse = inverse;
+        prime->inverse_shoup = shoup;
     }
 }
 
@@ -49,52 +60,41 @@ int bfv_lifter_open(const bfv_ring *ring, const uint32_t *wide, uint32_t count, 
         return status;
     }
     bfv_lifter *lifter = calloc(1, sizeof *lifter);
-    struct rns_target *to_wide = calloc(count, sizeof *to_wide);
-    struct rns_target *to_q = calloc(ring->count, sizeof *to_q);
-    if (lifter == NULL || to_wide == NULL || to_q == NULL) {
+    if (lifter == NULL) {
         bfv_ring_close(full);
-        free(lifter);
-        free(to_wide);
-        free(to_q);
         return BFV_E_MEMORY;
     }
     lifter->n = ring->n;
     lifter->count = ring->count;
     lifter->wide = count;
     lifter->full = full;
-    lifter->to_wide = to_wide;
-    lifter->to_q = to_q;
-    fill(lifter);
+    lifter->digits = calloc(ring->count, sizeof *lifter->digits);
+    lifter->tables = buffer_alloc(2 * ring_poly_words(ring) * sizeof *lifter->tables);
+    if (lifter->digits == NULL || lifter->tables == NULL ||
+        !rns_change_init(&lifter->to_wide, full, 0, ring->count, ring->count, count) ||
+        !rns_change_init(&lifter->to_q, full, ring->count, count, 0, ring->count)) {
+        lifter_free(lifter);
+        return BFV_E_MEMORY;
+    }
+    fill_digits(lifter);
+    for (uint32_t k = 0; k < count; k++) {
+        const struct zq_mod *mod = &full->prime[ring->count + k].mod;
+        lifter->inv_q[k] = zq_inv((uint32_t)rns_mod(lifter->to_wide.base.product, mod->p), mod);
+    }
     lifter->magic = LIFTER_MAGIC;
     *out = lifter;
     return BFV_OK;
 }
 
-/* Digits y[count][N] of x times s[i] mod p_i: y = x s inverse. Alias: y may be x. */
-static void digits(const struct rns_source *source, const bfv_ring *full, const uint32_t *x,
-                   const uint32_t *s, uint32_t *y) {
-    const size_t n = full->n;
-    for (uint32_t i = 0; i < source->count; i++) {
-        const struct zq_mod *mod = &full->prime[source->first + i].mod;
-        const uint32_t factor = s == NULL ? source->inverse[i] : zq_mul(source->inverse[i], s[i], mod);
-        full->body->mul_scalar(y + i * n, x + i * n, factor, n, mod->p);
-    }
-}
-
 void lifter_lift(const bfv_lifter *lifter, const uint32_t *x, uint32_t *out, uint32_t *scratch) {
     const bfv_ring *full = lifter->full;
     const size_t n = full->n;
-    uint32_t *y = scratch, *v = scratch + lifter->count * n;
-    memcpy(y, x, lifter->count * n * sizeof *y);
     for (uint32_t i = 0; i < lifter->count; i++) {
-        full->body->ntt_inverse(y + i * n, full->n, &full->prime[i]);
+        full->body->ntt_inverse_to(scratch + i * n, x + i * n, full->n, &lifter->digits[i]);
     }
-    digits(&lifter->q, full, y, NULL, y);
-    rns_round(&lifter->q, full, y, v);
+    full->body->rns_convert(out, scratch, n, &lifter->to_wide);
     for (uint32_t k = 0; k < lifter->wide; k++) {
-        const struct bfv_prime *prime = &full->prime[lifter->count + k];
-        rns_combine(&lifter->q, &lifter->to_wide[k], full, y, v, &prime->mod, out + k * n);
-        full->body->ntt_forward(out + k * n, full->n, prime);
+        full->body->ntt_forward(out + k * n, full->n, &full->prime[lifter->count + k]);
     }
 }
 
@@ -128,59 +128,47 @@ int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32
  * every T of the whole range, and |D| <= t/2, so both are known from their wide residues alone. */
 struct rounding_work {
     uint32_t *x;     /* [L + K][N]: T */
-    uint32_t *y;     /* [max(L, K)][N]: digits */
-    uint32_t *v;     /* [N] */
+    uint32_t *y;     /* [L][N]: digits */
     uint32_t *b, *c; /* [K][N]: B, then A; [t B]_q, then D */
-    uint32_t *part;  /* [N] */
+    uint32_t *low;   /* [L][N] */
 };
 
-/* Centred residues of `digits` of a source to all wide primes. */
-static void to_wide(const bfv_lifter *lifter, const struct rounding_work *work, uint32_t *out) {
-    const bfv_ring *full = lifter->full;
-    rns_round(&lifter->q, full, work->y, work->v);
-    for (uint32_t k = 0; k < lifter->wide; k++) {
-        rns_combine(&lifter->q, &lifter->to_wide[k], full, work->y, work->v,
-                    &full->prime[lifter->count + k].mod, out + (size_t)k * full->n);
-    }
-}
-
-/* t_all: t mod every prime of the full ring. */
-static void scale_round(const bfv_lifter *lifter, const uint32_t *t_all, const struct rounding_work *work,
+/* t: t mod every prime of the full ring. */
+static void scale_round(const bfv_lifter *lifter, const uint32_t *t, const struct rounding_work *work,
                         uint32_t *out) {
     const bfv_ring *full = lifter->full;
     const struct cpu_kernels *body = full->body;
     const uint32_t n = full->n, count = lifter->count;
-    for (uint32_t i = 0; i < full->count; i++) {
-        body->ntt_inverse(work->x + (size_t)i * n, n, &full->prime[i]);
+    uint32_t *x = work->x;
+    for (uint32_t i = 0; i < full->count; i++, x += n) {
+        body->ntt_inverse(x, n, i < count ? &lifter->digits[i] : &full->prime[i]);
     }
-    digits(&lifter->q, full, work->x, NULL, work->y);
-    to_wide(lifter, work, work->b);
-    digits(&lifter->q, full, work->x, t_all, work->y);
-    to_wide(lifter, work, work->c);
+    body->rns_convert(work->b, work->x, n, &lifter->to_wide);
+    for (uint32_t i = 0; i < count; i++) {
+        body->mul_scalar(work->y + (size_t)i * n, work->x + (size_t)i * n, t[i], n, full->prime[i].p);
+    }
+    body->rns_convert(work->c, work->y, n, &lifter->to_wide);
     for (uint32_t k = 0; k < lifter->wide; k++) {
         const uint32_t p = full->prime[count + k].p;
-        const size_t at = (size_t)k * n;
-        body->mul_scalar(work->part, work->b + at, t_all[count + k], n, p);
-        body->sub(work->c + at, work->part, work->c + at, n, p);
-        body->mul_scalar(work->c + at, work->c + at, lifter->inv_q[k], n, p);
-        body->sub(work->b + at, work->x + (size_t)(count + k) * n, work->b + at, n, p);
-        body->mul_scalar(work->b + at, work->b + at, lifter->inv_q[k], n, p);
+        uint32_t *b = work->b + (size_t)k * n, *c = work->c + (size_t)k * n;
+        x = work->x + (size_t)(count + k) * n;
+        body->sub(x, x, b, n, p);
+        body->mul_scalar(b, b, t[count + k], n, p);
+        body->sub(c, b, c, n, p);
+        /* A and D, as digits */
+        const uint32_t factor =
+            zq_mul(lifter->inv_q[k], lifter->to_q.inverse[k], &full->prime[count + k].mod);
+        body->mul_scalar(b, x, factor, n, p);
+        body->mul_scalar(c, c, factor, n, p);
     }
-    for (uint32_t turn = 0; turn < 2; turn++) { /* A, then D */
-        digits(&lifter->w, full, turn == 0 ? work->b : work->c, NULL, work->y);
-        rns_round(&lifter->w, full, work->y, work->v);
-        for (uint32_t i = 0; i < count; i++) {
-            const struct bfv_prime *prime = &full->prime[i];
-            uint32_t *plane = out + (size_t)i * n;
-            if (turn == 0) {
-                rns_combine(&lifter->w, &lifter->to_q[i], full, work->y, work->v, &prime->mod, plane);
-                body->mul_scalar(plane, plane, t_all[i], n, prime->p);
-            } else {
-                rns_combine(&lifter->w, &lifter->to_q[i], full, work->y, work->v, &prime->mod, work->part);
-                body->add(plane, plane, work->part, n, prime->p);
-                body->ntt_forward(plane, n, prime);
-            }
-        }
+    body->rns_convert(out, work->b, n, &lifter->to_q);
+    body->rns_convert(work->low, work->c, n, &lifter->to_q);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct bfv_prime *prime = &full->prime[i];
+        uint32_t *plane = out + (size_t)i * n;
+        body->mul_scalar(plane, plane, t[i], n, prime->p);
+        body->add(plane, plane, work->low + (size_t)i * n, n, prime->p);
+        body->ntt_forward(plane, n, prime);
     }
 }
 
@@ -198,23 +186,21 @@ int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words,
     uint64_t scale[RNS_WORDS];
     if (!lifter_is_open(lifter) || x == NULL || out == NULL ||
         !polys_are_valid(lifter, polys, lifter->full->count) ||
-        !rns_scale_is_valid(&lifter->w.base, t, words, scale)) {
+        !rns_scale_is_valid(&lifter->to_q.base, t, words, scale)) {
         return BFV_E_ARGUMENT;
     }
     const bfv_ring *full = lifter->full;
     const size_t n = full->n, count = lifter->count, wide = lifter->wide;
-    const size_t most = count > wide ? count : wide;
-    uint32_t *buffer = buffer_alloc((full->count + most + 2 * wide + 2) * n * sizeof *buffer);
+    uint32_t *buffer = buffer_alloc((full->count + 2 * count + 2 * wide) * n * sizeof *buffer);
     if (buffer == NULL) {
         return BFV_E_MEMORY;
     }
     struct rounding_work work;
     work.x = buffer;
     work.y = work.x + full->count * n;
-    work.b = work.y + most * n;
+    work.low = work.y + count * n;
+    work.b = work.low + count * n;
     work.c = work.b + wide * n;
-    work.v = work.c + wide * n;
-    work.part = work.v + n;
     uint32_t t_all[BFV_MAX_PRIMES];
     for (uint32_t i = 0; i < full->count; i++) {
         t_all[i] = (uint32_t)rns_mod(scale, full->prime[i].p);

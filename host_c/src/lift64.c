@@ -5,6 +5,9 @@
 #include "rns.h"
 #include "wide.h"
 
+/* Bits after the point in sums of fractions. */
+#define POINT 58u
+
 #define LIFTER64_MAGIC UINT32_C(0x4c463634)
 
 /* A modulus below 2^61 with Montgomery's constants for R = 2^64. */
@@ -12,7 +15,7 @@ struct modulus {
     uint64_t p;
     uint64_t neg_inv; /* -1/p mod 2^64 */
     uint64_t weight;  /* floor(2^(63 + bits) / p) */
-    uint32_t shift;   /* bits + 63 - RNS_POINT */
+    uint32_t shift;   /* bits + 63 - POINT */
     uint64_t inverse; /* (q/p)^-1 2^64 mod p */
     /* From the wide primes: (W/w_k) 2^64 mod p, and -W 2^64 mod p. */
     uint64_t factor[BFV_MAX_PRIMES + 1];
@@ -24,7 +27,7 @@ struct bfv_lifter64 {
     bfv_ring *wide;
     struct modulus mod[BFV_MAX_64_PRIMES];
     struct rns_base q;
-    struct rns_source w;
+    struct rns_change w; /* no targets */
     /* To wide prime k: q/p_i mod it, -q mod it, q^-1 mod it. */
     uint32_t factor[BFV_MAX_PRIMES][BFV_MAX_64_PRIMES], minus_q[BFV_MAX_PRIMES], inv_q[BFV_MAX_PRIMES];
 };
@@ -37,6 +40,7 @@ void bfv_lifter64_close(bfv_lifter64 *lifter) {
     if (lifter64_is_open(lifter)) {
         lifter->magic = 0;
         bfv_ring_close(lifter->wide);
+        rns_change_free(&lifter->w);
         buffer_free(lifter);
     }
 }
@@ -111,7 +115,6 @@ static bool moduli_are_valid(const uint64_t *primes, uint32_t count, const uint3
 static void fill(bfv_lifter64 *lifter, const uint64_t *primes) {
     const bfv_ring *wide = lifter->wide;
     rns_base_init(&lifter->q, primes, lifter->count);
-    rns_source_init(&lifter->w, wide, 0, wide->count);
     for (uint32_t i = 0; i < lifter->count; i++) {
         struct modulus *mod = &lifter->mod[i];
         const uint64_t p = primes[i];
@@ -123,7 +126,7 @@ static void fill(bfv_lifter64 *lifter, const uint64_t *primes) {
         }
         mod->neg_inv = 0 - mod->neg_inv;
         mod->weight = (uint64_t)(((wide_pair)1 << (63 + bits)) / p);
-        mod->shift = bits + 63 - RNS_POINT;
+        mod->shift = bits + 63 - POINT;
         mod->inverse = to_montgomery(inverse_of(rns_mod(lifter->q.cofactor[i], p), p), p);
         for (uint32_t k = 0; k < wide->count; k++) {
             mod->factor[k] = to_montgomery(rns_mod(lifter->w.base.cofactor[k], p), p);
@@ -159,6 +162,11 @@ int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const 
         return BFV_E_MEMORY;
     }
     memset(lifter, 0, sizeof *lifter);
+    if (!rns_change_init(&lifter->w, ring, 0, wide_count, 0, 0)) {
+        bfv_ring_close(ring);
+        buffer_free(lifter);
+        return BFV_E_MEMORY;
+    }
     lifter->n = n;
     lifter->count = count;
     lifter->wide = ring;
@@ -176,7 +184,7 @@ static void lift_coefficients(const bfv_lifter64 *lifter, const uint64_t *x, con
     /* An error below 1 + 2^-5 a term: the weight's, y 2^-shift, and that of rounding down. */
     const uint64_t margin = 2 * (uint64_t)count;
     for (uint32_t c = 0; c < n; c++) {
-        uint64_t y[BFV_MAX_64_PRIMES], sum = UINT64_C(1) << (RNS_POINT - 1);
+        uint64_t y[BFV_MAX_64_PRIMES], sum = UINT64_C(1) << (POINT - 1);
         for (uint32_t i = 0; i < count; i++) {
             const struct modulus *mod = &lifter->mod[i];
             y[i] = mul_redc(x[(size_t)i * n + c], mod->inverse, mod);
@@ -185,8 +193,8 @@ static void lift_coefficients(const bfv_lifter64 *lifter, const uint64_t *x, con
             }
             sum += (uint64_t)(((wide_pair)y[i] * mod->weight) >> mod->shift);
         }
-        uint32_t v = (uint32_t)(sum >> RNS_POINT);
-        if ((sum + margin) >> RNS_POINT != v) {
+        uint32_t v = (uint32_t)(sum >> POINT);
+        if ((sum + margin) >> POINT != v) {
             v = rns_base_round(&lifter->q, y, v);
         }
         for (uint32_t k = 0; k < lifter->wide->count; k++) {
@@ -209,7 +217,7 @@ static void reduce_coefficients(const bfv_lifter64 *lifter, const uint32_t *x, u
         wide->body->mul_scalar(y + (size_t)k * n, x + (size_t)k * n, lifter->w.inverse[k], n,
                                wide->prime[k].p);
     }
-    rns_round(&lifter->w, wide, y, v);
+    rns_round(&lifter->w, y, n, n, v);
     for (uint32_t i = 0; i < lifter->count; i++) {
         const struct modulus *mod = &lifter->mod[i];
         for (uint32_t c = 0; c < n; c++) {

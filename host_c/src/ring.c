@@ -137,6 +137,15 @@ static void fill_powers(uint32_t *table, uint32_t *shoup, uint32_t root, uint32_
     }
 }
 
+/* -1/p mod 2^32 by Newton's iteration: the number of right bits doubles, five times from one. In: p odd. */
+static uint32_t negative_inverse(uint32_t p) {
+    uint32_t inverse = 1;
+    for (uint32_t step = 0; step < 5; step++) {
+        inverse *= 2 - p * inverse;
+    }
+    return 0 - inverse;
+}
+
 /* Fills a prime whose p and mod are set; tables: 4 n words. */
 static void fill_prime(struct bfv_prime *prime, uint32_t n, uint32_t log_n, uint32_t *tables) {
     const struct zq_mod *mod = &prime->mod;
@@ -147,6 +156,7 @@ static void fill_prime(struct bfv_prime *prime, uint32_t n, uint32_t log_n, uint
     prime->bits = mod->bits;
     prime->root = smallest_root(n, mod);
     prime->n_inv = zq_inv(n % p, mod);
+    prime->neg_inv = negative_inverse(p);
     prime->max_products = UINT64_MAX / ((uint64_t)(p - 1) * (p - 1));
     prime->max_sums = UINT32_MAX / (p - 1);
 

@@ -22,6 +22,7 @@ struct bfv_prime {
     uint32_t bits;     /* 2^(bits - 1) <= p < 2^bits */
     uint32_t root;     /* psi, the smallest primitive 2N-th root of unity */
     uint32_t n_inv;    /* N^-1 */
+    uint32_t neg_inv;  /* -1/p mod 2^32 */
     struct zq_mod mod; /* the constants of zq.h; mod.p == p */
     /* Twiddles of dpu/core/ntt.h, N words each: forward[i] = psi^brv(i),
      * inverse[i] = psi^-brv(i) (brv over log2 N bits) and their Shoup quotients;

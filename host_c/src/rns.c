@@ -1,7 +1,8 @@
 /* The set-up of residue number systems, and the sums that fixed point can't round. */
 #include "rns.h"
 
-#include "cpu/kernels.h"
+#include <stdlib.h>
+
 #include "wide.h"
 
 /* x = x y over RNS_WORDS words. In: a product that fits. */
@@ -31,14 +32,19 @@ void rns_base_init(struct rns_base *base, const uint64_t *primes, uint32_t count
 
 uint32_t rns_base_round(const struct rns_base *base, const uint64_t *y, uint32_t v) {
     /* sum y_i / p_i > v + 1/2  as  (2v + 1) M < 2 sum y_i M/p_i; never equal, as M is odd */
-    uint64_t sum[RNS_WORDS] = {0}, tie[RNS_WORDS] = {0}, twice[RNS_WORDS];
+    uint64_t sum[RNS_WORDS] = {0}, twice[RNS_WORDS];
     for (uint32_t i = 0; i < base->count; i++) {
         wide_mul_add_word(sum, base->cofactor[i], y[i], RNS_WORDS);
     }
     memcpy(twice, sum, sizeof twice);
     (void)wide_add(twice, sum, RNS_WORDS);
-    wide_mul_add_word(tie, base->product, 2 * (uint64_t)v + 1, RNS_WORDS);
-    return v + (uint32_t)wide_less(tie, twice, RNS_WORDS);
+    for (;; v++) {
+        uint64_t tie[RNS_WORDS] = {0};
+        wide_mul_add_word(tie, base->product, 2 * (uint64_t)v + 1, RNS_WORDS);
+        if (wide_less(tie, twice, RNS_WORDS) == 0) {
+            return v;
+        }
+    }
 }
 
 uint64_t rns_mod(const uint64_t *x, uint64_t p) {
@@ -49,69 +55,69 @@ uint64_t rns_mod(const uint64_t *x, uint64_t p) {
     return rest;
 }
 
-void rns_source_init(struct rns_source *source, const bfv_ring *ring, uint32_t first, uint32_t count) {
-    uint64_t primes[BFV_MAX_PRIMES] = {0};
-    source->first = first;
-    source->count = count;
-    source->rounding.count = count;
-    source->rounding.margin = 0;
-    source->greatest = count;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t p = ring->prime[first + i].p;
-        primes[i] = p;
-        source->greatest = p - 1 > source->greatest ? p - 1 : source->greatest;
+static void target_init(struct rns_target *target, const struct rns_change *change,
+                        const struct bfv_prime *prime) {
+    const struct rns_base *base = &change->base;
+    const struct zq_mod *mod = &prime->mod;
+    const uint32_t p = mod->p;
+    target->mod = *mod;
+    target->neg_inv = prime->neg_inv;
+    for (uint32_t i = 0; i <= change->count; i++) {
+        target->factor[i] = i < change->count ? (uint32_t)rns_mod(base->cofactor[i], p)
+                                              : zq_neg((uint32_t)rns_mod(base->product, p), p);
+        target->lifted[i] = zq_mul(target->factor[i], mod->r32, mod);
     }
-    rns_base_init(&source->base, primes, count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct zq_mod *mod = &ring->prime[first + i].mod;
-        const uint32_t shift = mod->bits < 27 ? 27 - mod->bits : 0;
-        source->inverse[i] = zq_inv((uint32_t)rns_mod(source->base.cofactor[i], mod->p), mod);
-        source->rounding.shift[i] = shift;
-        source->rounding.weight[i] = (uint32_t)((UINT64_C(1) << (RNS_POINT - shift)) / mod->p);
-        source->rounding.margin += (uint64_t)mod->p << shift;
-    }
-}
-
-void rns_target_init(struct rns_target *target, const struct rns_source *source, const struct zq_mod *mod) {
-    for (uint32_t i = 0; i < source->count; i++) {
-        target->factor[i] = (uint32_t)rns_mod(source->base.cofactor[i], mod->p);
-    }
-    target->factor[source->count] = zq_neg((uint32_t)rns_mod(source->base.product, mod->p), mod->p);
-    const uint64_t most = UINT64_MAX / ((uint64_t)source->greatest * (mod->p - 1));
+    const uint64_t most = UINT64_MAX / ((uint64_t)change->greatest * (p - 1));
     target->limit = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }
 
-/* The doubtful sums of a block, again with integers of full length. */
-static void round_exactly(const struct rns_source *source, const uint32_t *y, size_t stride, size_t width,
-                          uint32_t *v) {
-    const struct rns_rounding *r = &source->rounding;
-    const uint64_t half = UINT64_C(1) << (RNS_POINT - 1);
+bool rns_change_init(struct rns_change *change, const bfv_ring *ring, uint32_t first, uint32_t count,
+                     uint32_t to, uint32_t targets) {
+    uint64_t primes[BFV_MAX_PRIMES] = {0};
+    uint32_t bits = 32;
+    change->target = calloc(targets == 0 ? 1 : targets, sizeof *change->target);
+    if (change->target == NULL) {
+        return false;
+    }
+    change->count = count;
+    change->targets = targets;
+    change->greatest = count;
+    change->margin = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct zq_mod *mod = &ring->prime[first + i].mod;
+        primes[i] = mod->p;
+        bits = mod->bits < bits ? mod->bits : bits;
+        change->margin += mod->p;
+        change->greatest = mod->p - 1 > change->greatest ? mod->p - 1 : change->greatest;
+    }
+    rns_base_init(&change->base, primes, count);
+    change->narrow = change->margin + count <= UINT32_MAX;
+    change->point = bits + 31 < RNS_MAX_POINT ? bits + 31 : (uint32_t)RNS_MAX_POINT;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct zq_mod *mod = &ring->prime[first + i].mod;
+        change->inverse[i] = zq_inv((uint32_t)rns_mod(change->base.cofactor[i], mod->p), mod);
+        change->weight[i] = (uint32_t)((UINT64_C(1) << change->point) / mod->p);
+    }
+    for (uint32_t k = 0; k < targets; k++) {
+        target_init(&change->target[k], change, &ring->prime[to + k]);
+    }
+    return true;
+}
+
+void rns_change_free(struct rns_change *change) {
+    free(change->target);
+    change->target = NULL;
+}
+
+void rns_round(const struct rns_change *change, const uint32_t *y, size_t stride, size_t width, uint32_t *v) {
     for (size_t c = 0; c < width; c++) {
-        uint64_t sum = half, digits[BFV_MAX_PRIMES];
-        for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t sum = UINT64_C(1) << (change->point - 1), digits[BFV_MAX_PRIMES];
+        for (uint32_t i = 0; i < change->count; i++) {
             digits[i] = y[i * stride + c];
-            sum += (digits[i] * r->weight[i]) << r->shift[i];
+            sum += digits[i] * change->weight[i];
         }
-        if ((sum + r->margin) >> RNS_POINT != sum >> RNS_POINT) {
-            v[c] = rns_base_round(&source->base, digits, v[c]);
-        }
-    }
-}
-
-/* Nothing branches on digits but the way to round_exactly. */
-void rns_round(const struct rns_source *source, const bfv_ring *ring, const uint32_t *y, uint32_t *v) {
-    const size_t n = ring->n, block = n < RNS_BLOCK ? n : RNS_BLOCK;
-    for (size_t at = 0; at < n; at += block) {
-        if (ring->body->rns_round(v + at, y + at, n, block, &source->rounding)) {
-            round_exactly(source, y + at, n, block, v + at);
-        }
-    }
-}
-
-void rns_combine(const struct rns_source *source, const struct rns_target *target, const bfv_ring *ring,
-                 const uint32_t *y, const uint32_t *v, const struct zq_mod *mod, uint32_t *out) {
-    const size_t n = ring->n, block = n < RNS_BLOCK ? n : RNS_BLOCK;
-    for (size_t at = 0; at < n; at += block) {
-        ring->body->rns_combine(out + at, y + at, n, v + at, block, source->count, target, mod);
+        const uint32_t low = (uint32_t)(sum >> change->point);
+        v[c] =
+            low == (sum + change->margin) >> change->point ? low : rns_base_round(&change->base, digits, low);
     }
 }

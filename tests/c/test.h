@@ -48,7 +48,14 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(limb_split_chains)                                                                                     \
     X(limb_split_products)                                                                                   \
     X(limb_split_reductions)                                                                                 \
-    X(limb_conversion)
+    X(limb_conversion)                                                                                       \
+    X(lift)                                                                                                  \
+    X(scale_round)                                                                                           \
+    X(lift64)                                                                                                \
+    X(square_few)                                                                                            \
+    X(acc_scaled)                                                                                            \
+    X(scaled_out_of_memory)                                                                                  \
+    X(lift_arguments)
 
 #define DECLARE(name) void test_##name(void);
 TESTS(DECLARE)

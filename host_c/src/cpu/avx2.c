@@ -1,6 +1,7 @@
 /* The AVX2 body; rules.mk compiles this file with its instruction set. */
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BODY_NAME "avx2"
@@ -9,7 +10,6 @@
 
 typedef __m256i vec;
 #define VEC_LANES 8u
-#define VEC_UNROLL _Pragma("GCC unroll 3")
 
 static inline vec vec_load(const uint32_t *x) {
     return _mm256_loadu_si256((const __m256i *)(const void *)x);
@@ -39,10 +39,42 @@ static inline vec vec_mul_low(vec a, vec b) {
     return _mm256_mullo_epi32(a, b);
 }
 
-static inline vec vec_mul_high(vec a, vec b) {
+/* b_odd: b shifted down by a word, or b itself where neighbours are equal. */
+static inline vec vec_mul_high(vec a, vec b, vec b_odd) {
     const vec even = _mm256_mul_epu32(a, b);
-    const vec odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    const vec odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b_odd);
     return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+/* On the 64-bit halves of pairs of words: products of the even words, and so on. */
+static inline vec vec_mul_even(vec a, vec b) {
+    return _mm256_mul_epu32(a, b);
+}
+
+static inline vec vec_odd(vec a) {
+    return _mm256_srli_epi64(a, 32);
+}
+
+static inline vec vec_set1_64(uint64_t x) {
+    return _mm256_set1_epi64x((long long)x);
+}
+
+static inline vec vec_add_64(vec a, vec b) {
+    return _mm256_add_epi64(a, b);
+}
+
+static inline vec vec_shift_right_64(vec a, uint32_t bits) {
+    return _mm256_srl_epi64(a, _mm_cvtsi32_si128((int)bits));
+}
+
+/* The high words of even and of odd, interleaved. */
+static inline vec vec_merge_high(vec even, vec odd) {
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+static inline bool vec_differ(vec a, vec b) {
+    const vec x = _mm256_xor_si256(a, b);
+    return _mm256_testz_si256(x, x) == 0;
 }
 
 /* Lane k gets word k / gap. */

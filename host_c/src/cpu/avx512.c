@@ -1,6 +1,7 @@
 /* The AVX-512 body (F, DQ, BW, VL); rules.mk compiles this file with its instruction set. */
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BODY_NAME "avx512"
@@ -9,7 +10,6 @@
 
 typedef __m512i vec;
 #define VEC_LANES 16u
-#define VEC_UNROLL _Pragma("GCC unroll 4")
 
 static inline vec vec_load(const uint32_t *x) {
     return _mm512_loadu_si512(x);
@@ -39,10 +39,41 @@ static inline vec vec_mul_low(vec a, vec b) {
     return _mm512_mullo_epi32(a, b);
 }
 
-static inline vec vec_mul_high(vec a, vec b) {
+/* b_odd: b shifted down by a word, or b itself where neighbours are equal. */
+static inline vec vec_mul_high(vec a, vec b, vec b_odd) {
     const vec even = _mm512_mul_epu32(a, b);
-    const vec odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
-    return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    const vec odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b_odd);
+    return _mm512_mask_shuffle_epi32(odd, 0x5555, even, 0xf5);
+}
+
+/* On the 64-bit halves of pairs of words: products of the even words, and so on. */
+static inline vec vec_mul_even(vec a, vec b) {
+    return _mm512_mul_epu32(a, b);
+}
+
+static inline vec vec_odd(vec a) {
+    return _mm512_srli_epi64(a, 32);
+}
+
+static inline vec vec_set1_64(uint64_t x) {
+    return _mm512_set1_epi64((long long)x);
+}
+
+static inline vec vec_add_64(vec a, vec b) {
+    return _mm512_add_epi64(a, b);
+}
+
+static inline vec vec_shift_right_64(vec a, uint32_t bits) {
+    return _mm512_srl_epi64(a, _mm_cvtsi32_si128((int)bits));
+}
+
+/* The high words of even and of odd, interleaved. */
+static inline vec vec_merge_high(vec even, vec odd) {
+    return _mm512_mask_shuffle_epi32(odd, 0x5555, even, 0xf5);
+}
+
+static inline bool vec_differ(vec a, vec b) {
+    return _mm512_cmpneq_epi64_mask(a, b) != 0;
 }
 
 /* Lane k gets word k / gap. */
@@ -66,8 +97,8 @@ static inline void vec_exchange(vec *left, vec *right, uint32_t gap) {
     const vec a = *left, b = *right;
     switch (gap) {
     case 1:
-        *left = _mm512_mask_blend_epi32(0xaaaa, a, _mm512_slli_epi64(b, 32));
-        *right = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(a, 32), b);
+        *left = _mm512_mask_shuffle_epi32(a, 0xaaaa, b, 0xa0);
+        *right = _mm512_mask_shuffle_epi32(b, 0x5555, a, 0xf5);
         break;
     case 2:
         *left = _mm512_unpacklo_epi64(a, b);

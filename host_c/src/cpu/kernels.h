@@ -7,8 +7,7 @@
 
 /* Every function works on `width` consecutive words of one plane, mod one prime.
  * In, Out: residues < p. Alias: out may be a or b, else no overlap. */
-struct rns_rounding;
-struct rns_target;
+struct rns_change;
 
 struct cpu_kernels {
     const char *name;
@@ -16,6 +15,8 @@ struct cpu_kernels {
     /* One residue polynomial of n words in place (dpu/core/ntt.h). */
     void (*ntt_forward)(uint32_t *x, uint32_t n, const struct bfv_prime *prime);
     void (*ntt_inverse)(uint32_t *x, uint32_t n, const struct bfv_prime *prime);
+    /* From x to out. Alias: none. */
+    void (*ntt_inverse_to)(uint32_t *out, const uint32_t *x, uint32_t n, const struct bfv_prime *prime);
 
     void (*add)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p);
     void (*sub)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p);
@@ -41,14 +42,13 @@ struct cpu_kernels {
                     size_t stride, uint64_t count, size_t width, const struct bfv_prime *prime);
     void (*acc_square)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride, uint64_t count,
                        size_t width, const struct bfv_prime *prime);
+    /* As acc_square, divided by 2^32 mod p, for few terms: 1 <= count <= max_sums. */
+    void (*acc_square_few)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                           uint64_t count, size_t width, const struct bfv_prime *prime);
 
-    /* rns.h, for width <= RNS_BLOCK coefficients of planes `stride` words apart. rns_round: v[c] = the sum
-     * of y_i / p_i rounded, or one less, and then true is returned, as it may be when none is. rns_combine:
-     * out = sum y_i factor[i] + v factor[count] mod p. Alias: none. */
-    bool (*rns_round)(uint32_t *v, const uint32_t *y, size_t stride, size_t width,
-                      const struct rns_rounding *rounding);
-    void (*rns_combine)(uint32_t *out, const uint32_t *y, size_t stride, const uint32_t *v, size_t width,
-                        uint32_t count, const struct rns_target *target, const struct zq_mod *mod);
+    /* rns.h: the digits y[count][n] of centred integers to their residues out[targets][n]. In: y < p.
+     * Nothing branches on them but the way to rns_round. Alias: none. */
+    void (*rns_convert)(uint32_t *out, const uint32_t *y, size_t n, const struct rns_change *change);
 };
 
 /* The most words of a plane that one call accumulates: long runs of memory, and

@@ -9,6 +9,7 @@
 #include "kernels.h"
 #ifdef BODY_HAS_VEC
 #include "ntt_vector.h"
+#include "rns_vector.h"
 #endif
 
 static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
@@ -21,14 +22,21 @@ static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *pr
     ntt_forward(x, n, prime->forward, prime->forward_shoup, prime->p);
 }
 
-static void body_ntt_inverse(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
+static void body_ntt_inverse_to(uint32_t *out, const uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
 #ifdef BODY_HAS_VEC
     if (n >= 4 * VEC_LANES) {
-        vec_ntt_inverse(x, n, prime->inverse, prime->inverse_shoup, prime->p);
+        vec_ntt_inverse(out, x, n, prime->inverse, prime->inverse_shoup, prime->p);
         return;
     }
 #endif
-    ntt_inverse(x, n, prime->inverse, prime->inverse_shoup, prime->p);
+    if (out != x) {
+        memcpy(out, x, n * sizeof *out);
+    }
+    ntt_inverse(out, n, prime->inverse, prime->inverse_shoup, prime->p);
+}
+
+static void body_ntt_inverse(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
+    body_ntt_inverse_to(x, x, n, prime);
 }
 
 static void body_add(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width, uint32_t p) {
@@ -256,45 +264,46 @@ static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2]
     }
 }
 
-/* sum += y_i weight[i] 2^shift[i] over `terms` (1 or 4) terms. */
-static inline void fraction_terms(uint64_t *restrict sum, const uint32_t *restrict y, size_t stride,
-                                  const uint32_t *restrict weight, const uint32_t *restrict shift,
-                                  size_t terms, size_t width) {
-    for (size_t c = 0; c < width; c++) {
-        uint64_t s = sum[c];
-        for (size_t i = 0; i < terms; i++) {
-            s += ((uint64_t)y[i * stride + c] * weight[i]) << shift[i];
-        }
-        sum[c] = s;
-    }
+/* x / 2^32 mod p (Montgomery). In: x < 2^32 p. Out: < p. */
+static inline uint32_t redc(uint64_t x, uint32_t neg_inv, uint32_t p) {
+    ZQ_ASSERT(x >> 32 < p);
+    const uint32_t m = (uint32_t)x * neg_inv;
+    return zq_fold((uint32_t)((x + (uint64_t)m * p) >> 32), p);
 }
 
-static bool body_rns_round(uint32_t *v, const uint32_t *y, size_t stride, size_t width,
-                           const struct rns_rounding *rounding) {
-    _Alignas(64) uint64_t sum[RNS_BLOCK];
-    const uint32_t *weight = rounding->weight, *shift = rounding->shift;
-    const uint64_t margin = rounding->margin;
+static void body_acc_square_few(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
+                                uint64_t count, size_t width, const struct bfv_prime *prime) {
+    const uint32_t p = prime->p, neg_inv = prime->neg_inv;
+    ZQ_ASSERT(count != 0 && count <= prime->max_sums);
+#ifdef BODY_HAS_VEC
+    if (width >= VEC_LANES) {
+        vec_square_few(state, a, stride, count, width, neg_inv, p);
+        return;
+    }
+#endif
+    struct wide_tensor wide;
+    for (int part = 0; part < 3; part++) {
+        memset(wide.part[part], 0, width * sizeof wide.part[part][0]);
+    }
+    const uint32_t *a0 = a[0], *a1 = a[1];
+    uint64_t k = 0;
+    for (; count - k >= 4; k += 4, a0 += 4 * stride, a1 += 4 * stride) {
+        square_terms(&wide, a0, a1, stride, 4, width);
+    }
+    for (; k < count; k++, a0 += stride, a1 += stride) {
+        square_terms(&wide, a0, a1, stride, 1, width);
+    }
     for (size_t c = 0; c < width; c++) {
-        sum[c] = UINT64_C(1) << (RNS_POINT - 1);
+        const uint32_t once = redc(wide.part[1][c], neg_inv, p);
+        state[0][c] = zq_add(state[0][c], redc(wide.part[0][c], neg_inv, p), p);
+        state[1][c] = zq_add(state[1][c], zq_add(once, once, p), p);
+        state[2][c] = zq_add(state[2][c], redc(wide.part[2][c], neg_inv, p), p);
     }
-    uint32_t i = 0;
-    for (; rounding->count - i >= 4; i += 4) {
-        fraction_terms(sum, y + i * stride, stride, weight + i, shift + i, 4, width);
-    }
-    for (; i < rounding->count; i++) {
-        fraction_terms(sum, y + i * stride, stride, weight + i, shift + i, 1, width);
-    }
-    uint64_t differ = 0;
-    for (size_t c = 0; c < width; c++) {
-        differ |= (sum[c] + margin) ^ sum[c];
-        v[c] = (uint32_t)(sum[c] >> RNS_POINT);
-    }
-    return differ >> RNS_POINT != 0;
 }
 
 /* sum += y_i factor[i] over `terms` (1 or 4) terms. */
-static inline void combine_terms(uint64_t *restrict sum, const uint32_t *restrict y, size_t stride,
-                                 const uint32_t *restrict factor, size_t terms, size_t width) {
+static inline void digit_terms(uint64_t *restrict sum, const uint32_t *restrict y, size_t stride,
+                               const uint32_t *restrict factor, size_t terms, size_t width) {
     for (size_t c = 0; c < width; c++) {
         uint64_t s = sum[c];
         for (size_t i = 0; i < terms; i++) {
@@ -304,33 +313,78 @@ static inline void combine_terms(uint64_t *restrict sum, const uint32_t *restric
     }
 }
 
-static void body_rns_combine(uint32_t *out, const uint32_t *y, size_t stride, const uint32_t *v, size_t width,
-                             uint32_t count, const struct rns_target *target, const struct zq_mod *mod) {
+/* Coefficients that are converted at a time. */
+#define RNS_BLOCK 512
+
+/* v: the fractions' sum rounded, or less, and then true is returned, as it may be when it is not. */
+static bool round_block(uint32_t *restrict v, const uint32_t *y, size_t stride, size_t width,
+                        const struct rns_change *change) {
     _Alignas(64) uint64_t sum[RNS_BLOCK];
-    const struct zq_mod m = *mod;
+    const uint64_t margin = change->margin;
+    const uint32_t point = change->point;
+    for (size_t c = 0; c < width; c++) {
+        sum[c] = UINT64_C(1) << (point - 1);
+    }
+    uint32_t i = 0;
+    for (; change->count - i >= 4; i += 4) {
+        digit_terms(sum, y + i * stride, stride, change->weight + i, 4, width);
+    }
+    for (; i < change->count; i++) {
+        digit_terms(sum, y + i * stride, stride, change->weight + i, 1, width);
+    }
+    uint64_t differ = 0;
+    for (size_t c = 0; c < width; c++) {
+        differ |= (sum[c] + margin) ^ sum[c];
+        v[c] = (uint32_t)(sum[c] >> point);
+    }
+    return differ >> point != 0;
+}
+
+static void combine_block(uint32_t *restrict out, const uint32_t *y, size_t stride,
+                          const uint32_t *restrict v, size_t width, uint32_t count,
+                          const struct rns_target *target) {
+    _Alignas(64) uint64_t sum[RNS_BLOCK];
+    const struct zq_mod m = target->mod;
     const uint32_t *factor = target->factor;
     for (size_t c = 0; c < width; c++) {
         sum[c] = (uint64_t)v[c] * factor[count];
     }
     uint32_t room = target->limit - 1;
-    for (uint32_t i = 0; i < count;) {
+    for (uint32_t i = 0, terms; i < count; i += terms, room -= terms) {
         if (room == 0) {
             for (size_t c = 0; c < width; c++) {
                 sum[c] = zq_reduce64(sum[c], &m);
             }
             room = target->limit - 1;
         }
-        const uint32_t terms = room >= 4 && count - i >= 4 ? 4 : 1;
+        terms = room >= 4 && count - i >= 4 ? 4 : 1;
         if (terms == 4) {
-            combine_terms(sum, y + i * stride, stride, factor + i, 4, width);
+            digit_terms(sum, y + i * stride, stride, factor + i, 4, width);
         } else {
-            combine_terms(sum, y + i * stride, stride, factor + i, 1, width);
+            digit_terms(sum, y + i * stride, stride, factor + i, 1, width);
         }
-        i += terms;
-        room -= terms;
     }
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_reduce64(sum[c], &m);
+    }
+}
+
+static void body_rns_convert(uint32_t *out, const uint32_t *y, size_t n, const struct rns_change *change) {
+#ifdef BODY_HAS_VEC
+    if (n >= VEC_LANES && change->narrow) {
+        vec_rns_convert(out, y, n, change);
+        return;
+    }
+#endif
+    const size_t width = n < RNS_BLOCK ? n : RNS_BLOCK;
+    for (size_t at = 0; at < n; at += width) {
+        uint32_t v[RNS_BLOCK];
+        if (round_block(v, y + at, n, width, change)) {
+            rns_round(change, y + at, n, width, v);
+        }
+        for (uint32_t k = 0; k < change->targets; k++) {
+            combine_block(out + k * n + at, y + at, n, v, width, change->count, &change->target[k]);
+        }
     }
 }
 
@@ -338,6 +392,7 @@ const struct cpu_kernels BODY_TABLE = {
     .name = BODY_NAME,
     .ntt_forward = body_ntt_forward,
     .ntt_inverse = body_ntt_inverse,
+    .ntt_inverse_to = body_ntt_inverse_to,
     .add = body_add,
     .sub = body_sub,
     .neg = body_neg,
@@ -350,6 +405,6 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_sum = body_acc_sum,
     .acc_mul = body_acc_mul,
     .acc_square = body_acc_square,
-    .rns_round = body_rns_round,
-    .rns_combine = body_rns_combine,
+    .acc_square_few = body_acc_square_few,
+    .rns_convert = body_rns_convert,
 };
