@@ -13,13 +13,14 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import zstandard
 
+from pybfv.client.arrays import Arrays, as_arrays
 from pybfv.errors import DataError, MissingInputError, OutputError
 
 CHUNK = 1 << 18
@@ -40,7 +41,12 @@ class Spool:
         return io.BufferedReader(_Pread(self._descriptor), CHUNK)
 
 
-Source = str | os.PathLike[str] | Spool
+Source = str | os.PathLike[str] | Spool | Arrays
+
+
+def as_source(data: Any, names: Sequence[str] = (), name: str = "arrays") -> Source:
+    """Paths and open sources as they are, anything else as `as_arrays` takes it."""
+    return data if isinstance(data, str | os.PathLike | Spool) else as_arrays(data, names, name)
 
 
 class _Pread(io.RawIOBase):
@@ -71,7 +77,7 @@ class _Rewound(io.RawIOBase):
 
 def source_name(source: Source) -> str:
     """What messages call the source, in one line."""
-    if isinstance(source, Spool):
+    if isinstance(source, Spool | Arrays):
         return source.name
     text = os.fspath(source)
     return "standard input" if text == "-" else text if text.isprintable() else repr(text)
@@ -98,7 +104,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _open(source: Source) -> Iterator[BinaryIO]:
+def _open(source: str | os.PathLike[str] | Spool) -> Iterator[BinaryIO]:
     """The source's raw bytes."""
     if isinstance(source, Spool):
         with source.open() as stream:
@@ -134,7 +140,7 @@ def spool(source: Source) -> Iterator[Source]:
     A regular file stands for itself. Standard input ("-") and pipes are copied to a temporary
     file that has no name (nothing is left behind, whatever happens). OutputError when it can't be written.
     """
-    if isinstance(source, Spool) or (os.fspath(source) != "-" and _is_regular(os.fspath(source))):
+    if isinstance(source, Spool | Arrays) or (os.fspath(source) != "-" and _is_regular(os.fspath(source))):
         yield source
         return
     name = source_name(source)
@@ -153,7 +159,7 @@ def spool(source: Source) -> Iterator[Source]:
 
 
 @contextmanager
-def open_chunks(source: Source) -> Iterator[Iterator[bytes]]:
+def open_chunks(source: str | os.PathLike[str] | Spool) -> Iterator[Iterator[bytes]]:
     """The source's bytes in chunks, uncompressed; gzip and zstd are recognised by their first bytes."""
     name = source_name(source)
     with _open(source) as stream:
