@@ -313,8 +313,11 @@ class Wire:
     def many(self, numbers: Numbers | Whole) -> tuple[Int64s | list[int], list[int]]:
         """All of them, as int64 if `fits`, and the rows that are to be refused (`one` says why)."""
         if isinstance(numbers, Whole):
-            if self.fits and self._scale == 0 and self.column.power == 1:
-                return numbers.minus(self._mid), np.flatnonzero(~numbers.within(self._scaled)).tolist()
+            if self._scale == 0 and self.column.power == 1:
+                refused = np.flatnonzero(~numbers.within(self._scaled)).tolist()
+                if self.fits:
+                    return numbers.minus(self._mid), refused
+                return [value - self._mid for value in numbers.values.tolist()], refused
             numbers = numbers.general()
         count = len(numbers.mantissa)
         values, done = self._fast(numbers)
