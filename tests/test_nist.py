@@ -73,7 +73,7 @@ def test_the_comparison_can_fail() -> None:
 def specs(terms: list[str], intercept: bool) -> list[str]:
     if not terms:
         return ["mean:y", "variance:y"]
-    return [f"linreg:y~{'+'.join(terms)}" + "" if intercept else f"linreg:y~{'+'.join(terms)}-1"]
+    return [f"linreg:y~{'+'.join(terms)}{'' if intercept else '-1'}"]
 
 
 def asked(pybfv: Command, table: object, stats: list[str], *options: str) -> list[dict[str, Any]]:
@@ -140,9 +140,8 @@ def test_certified_values_from_arrays(name: str) -> None:
     stats = specs(terms_of(facts), True)
     results = flow.run(columns, stats)["results"]
     check(facts, results)
-    assert flow.run({head: [float(text) for text in column] for head, column in columns.items()}, stats)["results"] == (
-        results
-    )
+    floats = {head: [float(text) for text in texts] for head, texts in columns.items()}
+    assert flow.run(floats, stats)["results"] == results
 
 
 # --- constructed sets -------------------------------------------------------------------------------
