@@ -15,14 +15,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, BinaryIO
 
 from pybfv.client import csvio
 from pybfv.client.arrays import SupportsArray
 from pybfv.client.csvio import CsvOptions
-from pybfv.client.csvsource import Source, as_source
+from pybfv.client.csvsource import Source, as_source, source_name
 from pybfv.client.decrypt import decrypt as decrypt_result
 from pybfv.client.encrypt import check_key
 from pybfv.client.encrypt import encrypt as encrypt_stream
@@ -114,11 +115,20 @@ def plan(
     )
 
 
+def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
+    with suppress(OSError, ValueError):  # what can't be looked at is refused where it is read
+        return os.path.samefile(a, b)
+    return False
+
+
 def _several(source: Data | Sequence[Data]) -> list[Source]:
     if not isinstance(source, list | tuple):
         return [as_source(source)]
     if not source:
         raise UsageError("no data is given; name a CSV file, or give a mapping {column name: values}")
+    for a, b in combinations([table for table in source if isinstance(table, str | os.PathLike)], 2):
+        if _same_file(a, b):
+            raise UsageError(f"{source_name(b)} is given twice: its rows would count twice; leave one out")
     return [as_source(table, name=f"arrays {i + 1}") for i, table in enumerate(source)]
 
 

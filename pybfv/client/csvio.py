@@ -86,6 +86,12 @@ class _Table:
         with self._csv_errors():
             for record in self._reader:
                 if record:  # only an empty line is skipped: a line of empty cells is a header without names
+                    if record[0].lower().startswith("sep=") and len("".join(record)) <= 5:
+                        line = self._reader.line_num
+                        raise DataError(
+                            f"{self.name} line {line}: {shown_cell(record[0])} is a line for spreadsheets: remove it, "
+                            "and give --delimiter"
+                        )
                     return record
         what = "has nothing but blank lines" if self._lines.started else "is empty"
         raise DataError(f"{self.name}: {what}: a CSV file with column names and rows is needed")

@@ -27,6 +27,12 @@ CHUNK = 1 << 18
 # A zstd block expands 4 bytes to 128 KiB at most, so pieces of this size give 16 MiB at most at once.
 _ZSTD_PIECE = 512
 _ZSTD_WINDOW = 1 << 27  # what the zstd command itself accepts without being asked
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip archive or a spreadsheet (unpack it, or save the table as CSV)",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet (save the table as CSV)",
+    b"\xfd7zXZ": "compressed with xz (unpack it, or use gzip or zstd)",
+    b"BZh91AY&SY": "compressed with bzip2 (unpack it, or use gzip or zstd)",
+}
 RECORD_LIMIT = 1 << 20  # characters in one line, or in one record of several lines
 
 
@@ -165,8 +171,11 @@ def open_chunks(source: str | os.PathLike[str] | Spool) -> Iterator[Iterator[byt
     with _open(source) as stream:
         raw = _raw_chunks(name, stream)
         head = b""
-        while len(head) < 4 and (more := next(raw, b"")):
+        while len(head) < 10 and (more := next(raw, b"")):
             head += more
+        for start, what in _OTHER_FORMATS.items():
+            if head.startswith(start):
+                raise DataError(f"{name}: is {what}, no CSV file")
         if head.startswith(b"\x1f\x8b"):
             yield _gunzip(name, _Rewound(head, stream))
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
@@ -260,10 +269,11 @@ class Lines:
                 text = decoder.decode(chunk, final)
             except UnicodeDecodeError as error:
                 good = error.object[: error.start].decode(self._encoding, "ignore")
+                hint = " utf-16" if offset == 0 and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
                 byte = offset + len(chunk) - len(error.object) + error.start
                 raise DataError(
                     f"{self._name} line {self._line_after(good)}: byte {byte} "
-                    f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding"
+                    f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding{hint}"
                 ) from None
             except UnicodeError as error:
                 raise DataError(f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding") from None
