@@ -1,6 +1,6 @@
 """The steps of the command line as functions: what scripts call, and what the command line only words.
 
-    study = plan("data.csv", ["mean:bmi"]).study
+    study = plan("data.csv", ["mean:bmi"]).study  # or columns in memory: plan({"bmi": values}, ["mean:bmi"])
     secret, public = keygen(study)
     encrypt(study, "data.csv", public, "data.bfvc")
     compute(["data.bfvc"], "result.bfvr", key=public)
@@ -14,14 +14,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, BinaryIO
 
 from pybfv.client import csvio
+from pybfv.client.arrays import SupportsArray
 from pybfv.client.csvio import CsvOptions
-from pybfv.client.csvsource import Source
+from pybfv.client.csvsource import Source, as_source, source_name
 from pybfv.client.decrypt import decrypt as decrypt_result
 from pybfv.client.encrypt import check_key
 from pybfv.client.encrypt import encrypt as encrypt_stream
@@ -49,6 +51,15 @@ from pybfv.workload import discover
 Progress = Callable[[int], None]
 
 
+Data = Source | Mapping[str, Any] | SupportsArray
+"""A table: the path of a CSV file, or columns in memory.
+
+In memory: a mapping {column name: values}; a data frame; a NumPy array, whose columns are c1, c2, ... (one
+dimension is one column) or, if it is structured, its fields. Values: a list, tuple or array of integers or booleans
+of any type, decimal text, decimal.Decimal, fractions.Fraction with a finite decimal. Floats are taken where they stand
+for one decimal number (0.1 for one tenth) and refused otherwise. None, a masked value, "" and "NA" are missing.
+"""
+
 Report = Callable[[dict[str, Any]], None]
 """Takes what the backend says of itself, with its counts and times under "stats"."""
 
@@ -68,7 +79,7 @@ class Planned:
 
 
 def plan(
-    source: Source | Sequence[Source],
+    source: Data | Sequence[Data],
     statistics: Sequence[str] | str,
     *,
     bounds: Sequence[str] | str = (),
@@ -82,11 +93,11 @@ def plan(
     insecure: bool = False,
     options: CsvOptions | None = None,
 ) -> Planned:
-    """Plans a study for one or more CSV files: reads them for bounds and rows unless those are given.
+    """Plans a study for one or more tables: reads them for bounds and rows unless those are given.
 
-    ``bounds``: texts COL=LO:HI; the number of decimals of LO and HI is the column's scale. A file with a
-    header only serves when every column has bounds and ``max_rows`` is given. ``product``: "scale-free" or
-    "scaled" restricts the choice; None leaves it to the planner.
+    ``source``: a `Data`, or a list of them. ``bounds``: texts COL=LO:HI; the number of decimals of LO and HI
+    is the column's scale. A table without rows serves when every column has bounds and ``max_rows`` is given.
+    ``product``: "scale-free" or "scaled" restricts the choice; None leaves it to the planner.
     """
     found = propose(
         _several(source),
@@ -104,8 +115,21 @@ def plan(
     )
 
 
-def _several(source: Source | Sequence[Source]) -> list[Source]:
-    return list(source) if isinstance(source, list | tuple) else [source]  # type: ignore[list-item]
+def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
+    with suppress(OSError, ValueError):  # what can't be looked at is refused where it is read
+        return os.path.samefile(a, b)
+    return False
+
+
+def _several(source: Data | Sequence[Data]) -> list[Source]:
+    if not isinstance(source, list | tuple):
+        return [as_source(source)]
+    if not source:
+        raise UsageError("no data is given; name a CSV file, or give a mapping {column name: values}")
+    for a, b in combinations([table for table in source if isinstance(table, str | os.PathLike)], 2):
+        if _same_file(a, b):
+            raise UsageError(f"{source_name(b)} is given twice: its rows would count twice; leave one out")
+    return [as_source(table, name=f"arrays {i + 1}") for i, table in enumerate(source)]
 
 
 def load_study(path: str) -> Study:
@@ -157,7 +181,7 @@ def _whole_output(path: str, force: bool, inputs: Sequence[Any] = ()) -> Iterato
 
 def encrypt(
     study: Study,
-    source: Source,
+    source: Data,
     key: PublicKey | SecretKey,
     output: str,
     *,
@@ -165,8 +189,12 @@ def encrypt(
     force: bool = False,
     progress: Progress = _quiet,
 ) -> tuple[int, int]:
-    """Encrypts a CSV into a contribution file; returns (rows, dropped rows)."""
+    """Encrypts a table into a contribution file; returns (rows, dropped rows).
+
+    An array with one dimension serves a study of one column, whatever its name.
+    """
     check_key(study, key)
+    source = as_source(source, _names(study))
     with _whole_output(output, force, [source]) as stream:
         return encrypt_stream(study, source, options or CsvOptions(), key, stream, progress)
 
@@ -258,15 +286,20 @@ def decrypt(source: str | Result, key: SecretKey, ddof: int = 1) -> dict[str, An
     return decrypt_result(result, key, ddof)
 
 
-def oracle(study: Study, sources: Sequence[Source], options: CsvOptions, ddof: int) -> list[dict[str, Any]]:
+def _names(study: Study) -> list[str]:
+    return sorted({c.name for c in study.columns[1:]})
+
+
+def oracle(study: Study, sources: Sequence[Data], options: CsvOptions, ddof: int) -> list[dict[str, Any]]:
     """Every statistic recomputed in plaintext, from the rows, by each workload's definition."""
-    names = sorted({c.name for c in study.columns[1:]})
-    rows = [row for source in sources for row in csvio.records(source, options, names, study.missing)]
+    names = _names(study)
+    tables = [as_source(source, names) for source in sources]
+    rows = [row for table in tables for row in csvio.records(table, options, names, study.missing)]
     return [w.plain(rows, ddof) for w in study.workloads]
 
 
 def run(
-    source: Source | Sequence[Source],
+    source: Data | Sequence[Data],
     statistics: Sequence[str] | str,
     *,
     engine: Engine = CPU,
@@ -280,7 +313,7 @@ def run(
 ) -> dict[str, Any]:
     """All steps in a temporary folder with throw-away keys; ``planning``: as for plan.
 
-    Several files are several contributions. With ``verify`` every statistic is recomputed in plaintext;
+    Several tables are several contributions. With ``verify`` every statistic is recomputed in plaintext;
     InternalError on any difference.
     """
     options = options or CsvOptions()

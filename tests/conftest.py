@@ -16,8 +16,9 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = re.compile(
-    r"pybfv: (warning: |planned: |\* means the numeric columns |no statistic uses |this study (uses|reveals) "
-    r"|no statistic takes products: |the study publishes |\d+ of \d+ rows have missing values )"
+    r"pybfv: (warning: |planned: |all column names of |\* means the numeric columns |no statistic uses "
+    r"|this study (uses|reveals) |no statistic takes products: |the study publishes "
+    r"|\d+ of \d+ rows have missing values )"
 )
 """What stderr may say beside a refusal."""
 

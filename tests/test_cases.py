@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
+import pickle
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from pybfv import flow
-from pybfv.errors import PlanError, PybfvError
+from pybfv.errors import DataError, KeyRefusedError, PlanError, PybfvError
 from pybfv.params import ParameterSet, get_set
 
 pytestmark = pytest.mark.slow
@@ -228,6 +231,72 @@ def test_b25_below_128_bits_needs_a_flag_and_is_marked(pybfv, write) -> None:
     pybfv.ok("combine", "v.bfvp", "--key", "k/public.key", "-o", "v.bfvr")
     for file in ("s.json", "k/public.key", "v.bfvc", "v.bfvp", "v.bfvr"):
         assert json.loads(pybfv.ok("inspect", file, "--json"))["insecure"] is True
+
+
+# --- the same cases through Python, on columns in memory
+
+
+def computed(data, *stats: str, **options) -> list[dict]:
+    return flow.run(data, list(stats), verify=True, **options)["results"]
+
+
+def test_b01_in_python() -> None:
+    wage = {"wage": [60000] * 9 + [61000]}
+    found = computed(wage, "mean:wage", "sum:wage", "variance:wage")
+    assert [result["exact"] for result in found] == ["60100/1", "601000/1", "100000/1"]
+    for forced in ({"plain_moduli": [65537]}, {"set_name": "n1024_q27"}):
+        with pytest.raises(PlanError, match=r"variance:wage.* bits missing"):
+            computed(wage, "variance:wage", bounds="wage=0:100000", **forced)
+
+
+def test_b05_and_b19_in_python() -> None:
+    for values, total in (([-71, 12], -59), ([-1], -1), ([0, -0], 0), ([-5, 5], 0)):
+        found = computed({"delta": np.array(values)}, "sum:delta", "mean:delta")
+        assert (found[0]["value"], found[1]["value"]) == (total, total / len(values))
+    v = {"v": (2, 4, 9)}
+    assert [(r["ddof"], r["exact"]) for r in computed(v, "variance:v")] == [(1, "13/1")]
+    assert [(r["ddof"], r["exact"]) for r in computed(v, "variance:v", ddof=0)] == [(0, "26/3")]
+    for ddof in (2, -1):
+        with pytest.raises(PybfvError, match="ddof"):
+            computed(v, "variance:v", ddof=ddof)
+
+
+def test_b12_in_python() -> None:
+    for nothing in ([], {}, {"x": []}, np.array([]), {"x": np.empty(0, np.int8)}):
+        with pytest.raises(PybfvError):
+            computed(nothing, "count")
+    with pytest.raises(DataError, match="ddof"):
+        computed({"x": [7]}, "variance:x")
+    assert computed({"x": [7]}, "mean:x")[0]["exact"] == "7/1"
+    with pytest.raises(DataError, match="2 rows can't determine 3 coefficients"):
+        computed({"y": [1, 2], "a": [1, 3], "b": [2, 7]}, "linreg:y~a+b")
+
+
+def test_b21_in_python() -> None:
+    x = np.arange(1, 6)
+    with pytest.raises(DataError, match=r"dependent: \(intercept\), x1, x2; leave out x2"):
+        computed({"x1": x, "x2": 2 * x + 1, "y": [2, 4, 5, 4, 5]}, "linreg:y~x1+x2")
+    with pytest.raises(DataError, match=r"dependent: \(intercept\), x1; leave out x1"):
+        computed({"x1": np.full(5, 3), "y": x}, "linreg:y~x1")
+
+
+def test_b23_in_python() -> None:
+    found = computed({"i": np.arange(1, 9001) % 7}, "count", "sum:i", "mean:i", set_name="n4096_q106")
+    assert [found[0]["n"], *(result["exact"] for result in found[1:])] == [9000, "27000/1", "3/1"]
+
+
+def test_b27_public_objects_can_be_pickled(tmp_path) -> None:
+    study = flow.plan({"x": [1, 2, 3]}, "variance:x", set_name="insecure_n64_q214", insecure=True).study
+    secret, public = flow.keygen(study)
+    for copied in (pickle.loads(pickle.dumps((study, public))), copy.deepcopy((study, public))):
+        assert copied[0].hash == study.hash
+        flow.encrypt(copied[0], {"x": [1, 3, 3]}, copied[1], str(tmp_path / "a"), force=True)
+        result = flow.compute([str(tmp_path / "a")], str(tmp_path / "r"), key=copied[1], force=True)
+        assert flow.decrypt(pickle.loads(pickle.dumps(result)), secret)["results"][0]["exact"] == "4/3"
+    assert secret.s.tobytes() not in pickle.dumps((study, public, result))
+    for attempt in (pickle.dumps, copy.deepcopy, copy.copy):
+        with pytest.raises(KeyRefusedError, match="never pickled"):
+            attempt(secret)
 
 
 def test_python_api_refuses_nothing_too(tmp_path) -> None:

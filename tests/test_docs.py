@@ -26,11 +26,13 @@ import pytest
 from click.testing import CliRunner
 
 from pybfv import cli, errors, flow
+from pybfv.workload import discover
 
 ROOT = Path(__file__).resolve().parent.parent
 CLI = ROOT / "docs" / "cli.md"
 WORKLOAD = ROOT / "docs" / "adding-a-workload.md"
-USER_PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", CLI, WORKLOAD]
+HOWTO = sorted((ROOT / "docs" / "howto").glob("*.md"))
+USER_PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", CLI, WORKLOAD, *HOWTO]
 PAGES = sorted(
     path
     for folder in (".", "docs", "host_c", "tests", "demo", "bench", "pybfv", "dpu")
@@ -133,9 +135,10 @@ def play(page: Path, folder: Path, **environment: str) -> int:
     """Runs a page's sessions in a folder; how many commands there were."""
     bin_folder = folder / ".bin"
     bin_folder.mkdir()
-    command = bin_folder / "pybfv"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pybfv "$@"\n')
-    command.chmod(0o755)
+    for name, module in (("pybfv", " -m pybfv"), ("python", "")):
+        command = bin_folder / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
+        command.chmod(0o755)
     path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
     played = steps(page)
     for step in played:
@@ -170,6 +173,13 @@ def test_a_session_can_fail(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", [ROOT / "README.md", CLI], ids=lambda p: p.name)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     assert play(page, tmp_path) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", HOWTO, ids=lambda p: p.stem)
+def test_every_workload_has_a_page_that_runs(page: Path, tmp_path: Path) -> None:
+    assert {p.stem for p in HOWTO} == set(discover())
+    assert play(page, tmp_path) > 4
 
 
 @pytest.mark.slow
@@ -254,7 +264,7 @@ def test_no_page_invents_options_or_commands(page: Path) -> None:
     text = page.read_text()
     known = {o for c in COMMANDS.values() for p in c.params for o in p.opts} | {"--help", "--version"}
     code = [span for span in code_spans(prose(text)) if not span.startswith(("make", "pip"))]
-    code += [s.command for s in steps(page) if "pybfv" in s.command]
+    code += [s.command for s in steps(page) if "pybfv" in s.command and not s.command.startswith("python")]
     used = {o for span in code for o in re.findall(r"(?<![\w-])--[a-z][a-z-]+", span)}
     assert used <= known
     named = {c for span in code for c in re.findall(r"\bpybfv ([a-z]+)\b", span)}

@@ -215,6 +215,23 @@ def test_an_encoder_outlives_its_ring() -> None:
     assert batched.decode_slots([1] + [0] * 7) == [1] * 8
 
 
+@pytest.mark.parametrize("kind", ["?", "i1", "u1", ">i2", "u2", "i4", ">u4", "i8", "u8", ">u8", "O"])
+def test_arrays_of_every_type_and_layout(kind: str) -> None:
+    rng = np.random.default_rng(len(kind) + ord(kind[-1]))
+    info = np.iinfo(np.dtype(kind)) if kind not in "?O" else np.iinfo(np.int8)
+    values = rng.integers(info.min, info.max, 16, np.int64 if info.min else np.uint64, endpoint=True)
+    values[:4] = [info.min, info.max, 0, 1]
+    table = np.zeros((16, 3), kind, order="F")
+    table[:, 1] = values if kind != "?" else values % 2
+    column = table[::2, 1]
+    column.flags.writeable = False
+    expected = [int(v) for v in column.tolist()]
+    with Ring(8, TOY) as ring, Encoder.batched(ring, (17,)) as encoder:
+        for given in (column, column.copy(), list(column), expected):
+            assert np.array_equal(encoder.encode(given), encoder.encode([v % 17 for v in expected]))
+        assert np.array_equal(encoder.encode(column[0, ...]), encoder.encode([expected[0] % 17]))
+
+
 def test_refusals() -> None:
     with Ring(8, TOY) as ring:
         q = prod(TOY)
@@ -232,9 +249,10 @@ def test_refusals() -> None:
             [0] * 9,
             np.zeros(9, dtype=np.int64),
             np.zeros(8),
-            np.zeros(8, dtype=np.int32),
             np.zeros((1, 8), dtype=np.int64),
-            np.zeros(16, dtype=np.int64)[::2],
+            np.ma.zeros(8, dtype=np.int64),
+            np.zeros(8, dtype="m8[s]"),
+            [np.timedelta64(1, "s")],
         ):
             with pytest.raises(UsageError):
                 encoder.encode(values)

@@ -1,6 +1,6 @@
-"""Reading CSV tables exactly: text to integers, never through binary floats, in flat memory.
+"""Reading tables exactly, CSV files and arrays: to integers, never through binary floats, in flat memory.
 
-Rows are numbered from 1 over the data rows (header and blank lines left out), lines from 1 over
+Rows of files are numbered from 1 over the data rows (header and blank lines left out), lines from 1 over
 the whole file. A cell that is empty or exactly NA is missing.
 """
 
@@ -18,17 +18,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pybfv.client.arrays import ArrayBatch, Arrays, ArrayTable
 from pybfv.client.csvnumbers import (
     BadCell,
     CsvOptions,
     Numbers,
+    Whole,
     Wire,
+    is_missing,
     not_a_number,
     parse_number,
     read_numbers,
+    shown_cell,
     to_fraction,
 )
-from pybfv.client.csvsource import Lines, Source, Spool, open_chunks, source_name, spool
+from pybfv.client.csvsource import Lines, Source, Spool, as_source, open_chunks, source_name, spool
 from pybfv.errors import DataError, UsageError
 from pybfv.workload import ONES, Column, ColumnBounds, show_name, show_names
 
@@ -40,6 +44,7 @@ __all__ = [
     "Source",
     "Spool",
     "TableFacts",
+    "as_source",
     "blocks",
     "parse_number",
     "read_header",
@@ -49,15 +54,6 @@ __all__ = [
 ]
 
 _SCAN_CELLS = 1 << 18  # cells of a batch while scanning
-
-
-def _is_missing(text: str) -> bool:
-    return text.strip() in ("", "NA")
-
-
-def _shown(text: str) -> str:
-    shown = repr(text[:41])
-    return shown if len(shown) <= 42 else shown[:40] + "..."
 
 
 # --- records ----------------------------------------------------------------------------------
@@ -72,7 +68,7 @@ class _Table:
     """An open table: `names`, then batches of records. DataError on anything that is not clean CSV."""
 
     def __init__(self, name: str, chunks: Iterator[bytes], options: CsvOptions) -> None:
-        self.name, self.read_rows, self._blank = name, 0, 0
+        self.name, self.options, self.read_rows, self._blank = name, options, 0, 0
         self._lines = Lines(name, chunks, options.encoding)
         self._reader = csv.reader(
             self._lines, delimiter=options.delimiter, strict=True, skipinitialspace=options.delimiter != " "
@@ -90,6 +86,12 @@ class _Table:
         with self._csv_errors():
             for record in self._reader:
                 if record:  # only an empty line is skipped: a line of empty cells is a header without names
+                    if record[0].lower().startswith("sep=") and len("".join(record)) <= 5:
+                        line = self._reader.line_num
+                        raise DataError(
+                            f"{self.name} line {line}: {shown_cell(record[0])} is a line for spreadsheets: remove it, "
+                            "and give --delimiter"
+                        )
                     return record
         what = "has nothing but blank lines" if self._lines.started else "is empty"
         raise DataError(f"{self.name}: {what}: a CSV file with column names and rows is needed")
@@ -101,17 +103,6 @@ class _Table:
         except csv.Error as error:
             line = self._reader.line_num
             raise DataError(f"{self.name} line {line}: broken CSV ({error}); check the quotes") from None
-
-    def positions(self, names: Sequence[str]) -> list[int]:
-        """Where the named columns are. UsageError when unknown, DataError when a name is there twice."""
-        found = []
-        for name in names:
-            if name not in self.names:
-                raise UsageError(f"{self.name}: no column {show_name(name)}; the columns are {show_names(self.names)}")
-            if self.names.count(name) > 1:
-                raise DataError(f"{self.name}: {_twice(name, self.names)}")
-            found.append(self.names.index(name))
-        return found
 
     def read(self, count: int, positions: Sequence[int]) -> _Batch:
         """The next `count` records, or fewer at the end; only the cells at `positions` are kept."""
@@ -153,10 +144,43 @@ class _Batch:
     first: int  # number of its first data row
     lines: list[int]
 
-    def place(self, index: int, name: str) -> str:
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.lines)
+
+    def place(self, row: int, name: str) -> str:
         """Where a cell is, for messages."""
-        where = f"row {self.first + index} (line {self.lines[index]})"
+        where = f"row {self.first + row} (line {self.lines[row]})"
         return f"{self.table.name} {where}, column {show_name(name)}"
+
+    def numbers(self, j: int) -> Numbers:
+        """Column j's numbers."""
+        return read_numbers(self.texts[j], self.table.options)
+
+    def missing(self, j: int, row: int) -> bool:
+        """Whether a cell holds no value."""
+        return is_missing(self.texts[j][row])
+
+    def shown(self, j: int, row: int) -> str:
+        """A cell for messages, short."""
+        return shown_cell(self.texts[j][row])
+
+    def problem(self, j: int, row: int) -> str:
+        """Why a cell that is no number is none."""
+        return f"{self.shown(j, row)} {not_a_number(self.table.options)}"
+
+
+def _positions(table: _Table | ArrayTable, names: Sequence[str]) -> list[int]:
+    """Where the named columns are. UsageError when unknown, DataError when a name is there twice."""
+    found = []
+    for name in names:
+        if name not in table.names:
+            raise UsageError(f"{table.name}: no column {show_name(name)}; the columns are {show_names(table.names)}")
+        if table.names.count(name) > 1:
+            raise DataError(f"{table.name}: {_twice(name, table.names)}")
+        found.append(table.names.index(name))
+    return found
 
 
 def _twice(name: str, names: Sequence[str]) -> str:
@@ -165,7 +189,10 @@ def _twice(name: str, names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _open_table(source: Source, options: CsvOptions) -> Iterator[_Table]:
+def _open_table(source: Source, options: CsvOptions) -> Iterator[_Table | ArrayTable]:
+    if isinstance(source, Arrays):
+        yield ArrayTable(source, options)
+        return
     with open_chunks(source) as chunks:
         yield _Table(source_name(source), chunks, options)
 
@@ -182,19 +209,19 @@ def read_header(source: Source, options: CsvOptions) -> list[str]:
 class _Complete:
     """A batch's complete rows as numbers, by column; `dropped` counts the others."""
 
-    def __init__(self, batch: _Batch, names: Sequence[str], options: CsvOptions, missing: str) -> None:
+    def __init__(self, batch: _Batch | ArrayBatch, names: Sequence[str], missing: str) -> None:
         self._batch, self._names = batch, names
-        numbers = [read_numbers(texts, options) for texts in batch.texts]
-        rows = range(len(batch.lines))
+        numbers = [batch.numbers(j) for j in range(len(names))]
+        rows = range(batch.rows)
         incomplete: set[int] = set()
         without_number = [set(column.bad) for column in numbers]
         for row in sorted(set().union(*without_number)):
             bad = [j for j, column in enumerate(without_number) if row in column]
-            gaps = [j for j in bad if _is_missing(batch.texts[j][row])]
+            gaps = [j for j in bad if batch.missing(j, row)]
             if gaps and missing != "drop":
                 raise self.refusal(row, gaps[0], "is missing: fill it in, or plan with --missing drop")
             if not gaps:
-                raise self.refusal(row, bad[0], not_a_number(options))
+                raise DataError(f"{batch.place(row, names[bad[0]])}: {batch.problem(bad[0], row)}")
             incomplete.add(row)
         self._rows: Sequence[int] = [row for row in rows if row not in incomplete] if incomplete else rows
         self.numbers = [column.keep(self._rows) for column in numbers] if incomplete else numbers
@@ -202,7 +229,7 @@ class _Complete:
 
     def refusal(self, row: int, j: int, why: str) -> DataError:
         """The error for a cell of the batch."""
-        return DataError(f"{self._batch.place(row, self._names[j])}: {_shown(self._batch.texts[j][row])} {why}")
+        return DataError(f"{self._batch.place(row, self._names[j])}: {self._batch.shown(j, row)} {why}")
 
     def wire(self, j: int, wire: Wire) -> npt.NDArray[np.int64] | list[int]:
         """Column j as wire integers; DataError for the first that can't be."""
@@ -255,7 +282,7 @@ class _Range:
         self._ends: list[int] = []
         self._decimals = 0
 
-    def add(self, numbers: Numbers) -> None:
+    def add(self, numbers: Numbers | Whole) -> None:
         new = numbers.extremes()
         scale = max((decimals for _, decimals in new), default=0)
         if scale > self._decimals:
@@ -285,16 +312,16 @@ def scan(
     _check_missing(missing)
     with _open_table(source, options) as table:
         names = list(dict.fromkeys(table.names if columns is None else columns))
-        positions = table.positions(names) if columns else [table.names.index(name) for name in names]
+        positions = _positions(table, names) if columns else [table.names.index(name) for name in names]
         ranges = [_Range() for _ in names]
         problems: dict[str, str] = {}
         dropped = 0
         size = max(1, min(_SCAN_CELLS // max(1, len(names)), 8192))
-        while (batch := table.read(size, positions)).lines:
+        while (batch := table.read(size, positions)).rows:
             if columns is None:
-                numbers = [_lenient(batch, j, name, options, problems) for j, name in enumerate(names)]
+                numbers = [_lenient(batch, j, name, problems) for j, name in enumerate(names)]
             else:
-                complete = _Complete(batch, names, options, missing)
+                complete = _Complete(batch, names, missing)
                 numbers, dropped = complete.numbers, dropped + complete.dropped
             for collected, found in zip(ranges, numbers, strict=True):
                 collected.add(found)
@@ -302,18 +329,19 @@ def scan(
         return TableFacts(table.names, table.read_rows - dropped, dropped, facts)
 
 
-def _lenient(batch: _Batch, j: int, name: str, options: CsvOptions, problems: dict[str, str]) -> Numbers:
+def _lenient(batch: _Batch | ArrayBatch, j: int, name: str, problems: dict[str, str]) -> Numbers | Whole:
     """The column's numbers without the missing; its first bad cell goes to `problems` and ends it."""
-    texts = batch.texts[j] if name not in problems else []
-    numbers = read_numbers(texts, options)
+    if name in problems:
+        return Numbers.zeros(0)
+    numbers = batch.numbers(j)
     if not numbers.bad:
         return numbers
     for row in numbers.bad:
-        if not _is_missing(texts[row]):
-            problems[name] = f"{batch.place(row, name)}: {_shown(texts[row])} {not_a_number(options)}"
-            return read_numbers([], options)
+        if not batch.missing(j, row):
+            problems[name] = f"{batch.place(row, name)}: {batch.problem(j, row)}"
+            return Numbers.zeros(0)
     bad = set(numbers.bad)
-    return numbers.keep([row for row in range(len(texts)) if row not in bad])
+    return numbers.keep([row for row in range(batch.rows) if row not in bad])
 
 
 # --- blocks: wire integers --------------------------------------------------------------------
@@ -353,11 +381,11 @@ class Blocks:
         self.rows = self.dropped = 0
         names = list(dict.fromkeys(wire.column.name for wire in self._wires))
         with _open_table(self._source, self._options) as table:
-            positions = table.positions(names)
+            positions = _positions(table, names)
             held: list[list[Any]] = [[] for _ in self._wires]  # by column, pieces of the block to be
             rows = 0
-            while (batch := table.read(self._size - rows, positions)).lines:
-                complete = _Complete(batch, names, self._options, self._missing)
+            while (batch := table.read(self._size - rows, positions)).rows:
+                complete = _Complete(batch, names, self._missing)
                 for pieces, wire in zip(held, self._wires, strict=True):
                     pieces.append(complete.wire(names.index(wire.column.name), wire))
                 rows += complete.count
@@ -401,9 +429,9 @@ def records(
     names = list(dict.fromkeys(names))
     keys = [Column(name) for name in names]
     with _open_table(source, options) as table:
-        positions = table.positions(names)
-        while (batch := table.read(1024, positions)).lines:
-            complete = _Complete(batch, names, options, missing)
+        positions = _positions(table, names)
+        while (batch := table.read(1024, positions)).rows:
+            complete = _Complete(batch, names, missing)
             for row in range(complete.count):
                 numbers = zip(keys, complete.numbers, strict=True)
                 yield {key: to_fraction(column.at(row)) for key, column in numbers}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pybfv.errors import InternalError, UsageError
-from pybfv.workload import Column, ColumnBounds, decimal_text
+from pybfv.workload import Column, ColumnBounds, Interval, decimal_text
 
 MAX_DIGITS = 400  # digits of a number plus its exponent
 _FAST_DIGITS = 18  # 10^18 < 2^63
@@ -110,6 +112,17 @@ def parse_number(text: str, options: CsvOptions) -> tuple[int, int] | None:
     return _parser(options.decimal, options.thousands)(text)
 
 
+def is_missing(text: object) -> bool:
+    """Whether a cell says that there is no value: it is empty or exactly NA."""
+    return isinstance(text, str) and text.strip() in ("", "NA")
+
+
+def shown_cell(text: str) -> str:
+    """A cell for messages, cut and escaped."""
+    shown = repr(str(text[:41]))
+    return shown if len(shown) <= 42 else shown[:40] + "..."
+
+
 class BadCell(Exception):
     """A cell that can't be used; str() says why and what to do."""
 
@@ -142,6 +155,22 @@ class Numbers:
     long: dict[int, tuple[int, int]]
     bad: list[int]
 
+    @classmethod
+    def zeros(cls, count: int) -> Numbers:
+        """That many zeros."""
+        return cls(np.zeros(count, np.int64), np.zeros(count, np.int64), {}, [])
+
+    def put(self, row: int, number: tuple[int, int] | None) -> None:
+        """Write one number, or with None that there is none."""
+        self.long.pop(row, None)
+        self.mantissa[row] = self.decimals[row] = 0
+        if number is None:
+            insort(self.bad, row)
+        elif abs(number[0]) < 10**_FAST_DIGITS:
+            self.mantissa[row], self.decimals[row] = number
+        else:
+            self.long[row] = number
+
     def at(self, row: int) -> tuple[int, int]:
         """One number as (mantissa, decimals)."""
         return self.long.get(row) or (int(self.mantissa[row]), int(self.decimals[row]))
@@ -166,20 +195,58 @@ class Numbers:
         return found
 
 
+@dataclass(slots=True)
+class Whole:
+    """A column of an array of integers: int64 or uint64 [rows]; bad: as in Numbers."""
+
+    values: Int64s | npt.NDArray[np.uint64]
+    bad: list[int]
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Whole:
+        """A copy of an array of any integer or boolean type."""
+        large = values.dtype.kind == "u" and values.size > 0 and int(values.max()) >= 1 << 63
+        return cls(values.astype(np.uint64 if large else np.int64), [])
+
+    def at(self, row: int) -> tuple[int, int]:
+        """One number as (mantissa, decimals)."""
+        return int(self.values[row]), 0
+
+    def keep(self, rows: Sequence[int]) -> Whole:
+        """Only these rows, in this order; none of them may be bad."""
+        return Whole(self.values[rows], [])
+
+    def extremes(self) -> list[tuple[int, int]]:
+        """The minimum and the maximum, where there are any."""
+        return [(int(self.values.min()), 0), (int(self.values.max()), 0)] if len(self.values) else []
+
+    def within(self, range_: Interval) -> npt.NDArray[np.bool_]:
+        """Which of them lie in a range."""
+        kind = np.iinfo(self.values.dtype)
+        lo, hi = max(range_.lo, int(kind.min)), min(range_.hi, int(kind.max))
+        if lo > hi:
+            return np.zeros(len(self.values), bool)
+        return (self.values >= kind.dtype.type(lo)) & (self.values <= kind.dtype.type(hi))
+
+    def minus(self, middle: int) -> Int64s:
+        """The differences, which the caller knows to fit; without overflow, as both are taken mod 2^64."""
+        return (self.values.astype(np.uint64) - np.uint64(middle % (1 << 64))).view(np.int64)
+
+    def general(self) -> Numbers:
+        """The same as Numbers."""
+        short = self.within(Interval(1 - 10**_FAST_DIGITS, 10**_FAST_DIGITS - 1))
+        mantissa = np.where(short, self.values, 0).astype(np.int64)
+        long = {row: (int(self.values[row]), 0) for row in np.flatnonzero(~short).tolist()}
+        return Numbers(mantissa, np.zeros(len(mantissa), np.int64), long, self.bad)
+
+
 def read_numbers(texts: Sequence[str], options: CsvOptions) -> Numbers:
     """All cells of a column: plain short ones at once, the others one by one by `parse_number`."""
-    count = len(texts)
-    numbers = Numbers(np.zeros(count, np.int64), np.zeros(count, np.int64), {}, [])
+    numbers = Numbers.zeros(len(texts))
     plain = _read_plain(texts, options.decimal, numbers)
     parse = _parser(options.decimal, options.thousands)
     for row in np.flatnonzero(~plain).tolist():
-        number = parse(texts[row])
-        if number is None:
-            numbers.bad.append(row)
-        elif abs(number[0]) < 10**_FAST_DIGITS:
-            numbers.mantissa[row], numbers.decimals[row] = number
-        else:
-            numbers.long[row] = number
+        numbers.put(row, parse(texts[row]))
     return numbers
 
 
@@ -243,8 +310,15 @@ class Wire:
             raise BadCell(f"{what} outside the declared bounds {bounds.text}: mend it or plan anew")
         return value - self._mid
 
-    def many(self, numbers: Numbers) -> tuple[Int64s | list[int], list[int]]:
+    def many(self, numbers: Numbers | Whole) -> tuple[Int64s | list[int], list[int]]:
         """All of them, as int64 if `fits`, and the rows that are to be refused (`one` says why)."""
+        if isinstance(numbers, Whole):
+            if self._scale == 0 and self.column.power == 1:
+                refused = np.flatnonzero(~numbers.within(self._scaled)).tolist()
+                if self.fits:
+                    return numbers.minus(self._mid), refused
+                return [value - self._mid for value in numbers.values.tolist()], refused
+            numbers = numbers.general()
         count = len(numbers.mantissa)
         values, done = self._fast(numbers)
         slow, refused = {}, []

@@ -13,19 +13,26 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import zstandard
 
+from pybfv.client.arrays import Arrays, as_arrays
 from pybfv.errors import DataError, MissingInputError, OutputError
 
 CHUNK = 1 << 18
 # A zstd block expands 4 bytes to 128 KiB at most, so pieces of this size give 16 MiB at most at once.
 _ZSTD_PIECE = 512
 _ZSTD_WINDOW = 1 << 27  # what the zstd command itself accepts without being asked
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip archive or a spreadsheet (unpack it, or save the table as CSV)",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet (save the table as CSV)",
+    b"\xfd7zXZ": "compressed with xz (unpack it, or use gzip or zstd)",
+    b"BZh91AY&SY": "compressed with bzip2 (unpack it, or use gzip or zstd)",
+}
 RECORD_LIMIT = 1 << 20  # characters in one line, or in one record of several lines
 
 
@@ -40,7 +47,12 @@ class Spool:
         return io.BufferedReader(_Pread(self._descriptor), CHUNK)
 
 
-Source = str | os.PathLike[str] | Spool
+Source = str | os.PathLike[str] | Spool | Arrays
+
+
+def as_source(data: Any, names: Sequence[str] = (), name: str = "arrays") -> Source:
+    """Paths and open sources as they are, anything else as `as_arrays` takes it."""
+    return data if isinstance(data, str | os.PathLike | Spool) else as_arrays(data, names, name)
 
 
 class _Pread(io.RawIOBase):
@@ -71,7 +83,7 @@ class _Rewound(io.RawIOBase):
 
 def source_name(source: Source) -> str:
     """What messages call the source, in one line."""
-    if isinstance(source, Spool):
+    if isinstance(source, Spool | Arrays):
         return source.name
     text = os.fspath(source)
     return "standard input" if text == "-" else text if text.isprintable() else repr(text)
@@ -98,7 +110,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _open(source: Source) -> Iterator[BinaryIO]:
+def _open(source: str | os.PathLike[str] | Spool) -> Iterator[BinaryIO]:
     """The source's raw bytes."""
     if isinstance(source, Spool):
         with source.open() as stream:
@@ -134,7 +146,7 @@ def spool(source: Source) -> Iterator[Source]:
     A regular file stands for itself. Standard input ("-") and pipes are copied to a temporary
     file that has no name (nothing is left behind, whatever happens). OutputError when it can't be written.
     """
-    if isinstance(source, Spool) or (os.fspath(source) != "-" and _is_regular(os.fspath(source))):
+    if isinstance(source, Spool | Arrays) or (os.fspath(source) != "-" and _is_regular(os.fspath(source))):
         yield source
         return
     name = source_name(source)
@@ -153,14 +165,17 @@ def spool(source: Source) -> Iterator[Source]:
 
 
 @contextmanager
-def open_chunks(source: Source) -> Iterator[Iterator[bytes]]:
+def open_chunks(source: str | os.PathLike[str] | Spool) -> Iterator[Iterator[bytes]]:
     """The source's bytes in chunks, uncompressed; gzip and zstd are recognised by their first bytes."""
     name = source_name(source)
     with _open(source) as stream:
         raw = _raw_chunks(name, stream)
         head = b""
-        while len(head) < 4 and (more := next(raw, b"")):
+        while len(head) < 10 and (more := next(raw, b"")):
             head += more
+        for start, what in _OTHER_FORMATS.items():
+            if head.startswith(start):
+                raise DataError(f"{name}: is {what}, no CSV file")
         if head.startswith(b"\x1f\x8b"):
             yield _gunzip(name, _Rewound(head, stream))
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
@@ -254,10 +269,11 @@ class Lines:
                 text = decoder.decode(chunk, final)
             except UnicodeDecodeError as error:
                 good = error.object[: error.start].decode(self._encoding, "ignore")
+                hint = " utf-16" if offset == 0 and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
                 byte = offset + len(chunk) - len(error.object) + error.start
                 raise DataError(
                     f"{self._name} line {self._line_after(good)}: byte {byte} "
-                    f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding"
+                    f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding{hint}"
                 ) from None
             except UnicodeError as error:
                 raise DataError(f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding") from None

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from pybfv.client import csvio
-from pybfv.client.csvio import CsvOptions, TableFacts
+from pybfv.client.arrays import Arrays
+from pybfv.client.csvio import CsvOptions, TableFacts, parse_number
 from pybfv.client.csvsource import Source, source_name
 from pybfv.client.plan import Job
 from pybfv.errors import DataError, PlanError, UsageError
@@ -54,8 +55,13 @@ def propose(
             raise UsageError(f"--bounds {show_name(name)}: no such column; the columns are {show_names(names)}")
     notes: list[str] = []
     numeric = names
+    if options.header and not isinstance(sources[0], Arrays) and all(parse_number(name, options) for name in names):
+        notes.append(
+            f"all column names of {source_name(sources[0])} are numbers: if its first line is data, give --no-header"
+        )
     if any("*" in re.sub(r'"[^"]*"', "", text) for text in statistics):
-        numeric, notes = _numeric(sources, options, names, declared)
+        numeric, left_out = _numeric(sources, options, names, declared)
+        notes += left_out
     workloads = parse_specs(statistics, names, numeric)
     used = sorted({c.name for w in workloads for c in w.columns()} - {""})
     facts = [csvio.scan(source, options, used, missing) for source in sources]

@@ -15,6 +15,12 @@ from pybfv.native._lib import BFV, check, check_array, check_integer, empty, vie
 from pybfv.native._ring import Ring, prime_argument
 
 
+def _index(value: Any) -> int:
+    if isinstance(value, np.timedelta64):  # a time is no number, though NumPy derives it from integers
+        raise TypeError
+    return int(value) if isinstance(value, np.bool_) else operator.index(value)
+
+
 class Encoder:
     """Made by ``Encoder.batched`` or ``Encoder.coefficients``; independent of the ring afterwards.
 
@@ -78,11 +84,20 @@ class Encoder:
 
     def _words(self, values: np.ndarray | Sequence[int]) -> tuple[Any, int, int]:
         """The values' buffer, words of each, count."""
+        if isinstance(values, np.ma.MaskedArray):
+            raise UsageError("values must not be masked: fill the gaps first")
+        if isinstance(values, np.ndarray) and values.ndim < 2 and values.dtype.kind in "biuO":
+            values = values.reshape(-1)
+            large = values.dtype.kind == "u" and values.size > 0 and int(values.max()) >= 1 << 63
+            if values.dtype.kind == "O" or large:
+                values = values.tolist()
+            else:
+                values = np.ascontiguousarray(values, dtype=np.int64)
         if isinstance(values, np.ndarray):
             check_array(values, (None,), "values", np.int64)
             return values, 1, len(values)
         try:
-            numbers = [operator.index(v) for v in values]
+            numbers = [_index(v) for v in values]
         except TypeError:
             raise UsageError("values must be integers: scale them first") from None
         words = max((max(v, ~v).bit_length() for v in numbers), default=0) // 64 + 1  # a bit for the sign
@@ -94,7 +109,9 @@ class Encoder:
         return words_of(numbers, words, signed=True), words, len(numbers)
 
     def encode(self, values: np.ndarray | Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
-        """Up to N integers, int64 array or ints, mod t, scaled: [L, N] in coefficient form.
+        """Up to N integers, mod t, scaled: [L, N] in coefficient form.
+
+        A sequence, or an array with at most one dimension, of integers or booleans of any type, in any layout.
 
         Coefficients: exactly round(q m / t), ties towards minus infinity. Batched: within 2^-28 of it.
         """
