@@ -166,7 +166,7 @@ static void faults(const char *profile) {
     expect_fault(profile, DPU_ERR_DPU_FAULT, BREAKPOINT, 0, 0, 0, "trap (a check of the program failed)");
 #endif
     expect_fault(profile, DPU_ERR_DPU_FAULT, BEYOND_WRAM, 0, 0, 0, "access beyond WRAM, at program+0x");
-    expect_fault(profile, DPU_ERR_DPU_FAULT, NULL_POINTER, 0, 0, 0, "outside its memories, at program+0x");
+    expect_fault(profile, DPU_ERR_DPU_FAULT, NULL_POINTER, 0, 0, 0, "access through a null pointer");
     expect_fault(profile, DPU_ERR_DPU_FAULT, RECURSE, 100000, 0, 0, "stack overflow");
     expect_fault(profile, DPU_ERR_DPU_FAULT, TRAP, 0, 0, 0, "trap (a check of the program failed)");
     /* far from any memory of the DPU, and still no memory of the host */
