@@ -354,7 +354,7 @@ dpu_error_t dpusim_set_tasklets(struct dpu_set_t set, uint32_t tasklets) {
     sim_wait(sim, &sim->set);
     for (uint32_t i = 0; i < sim->nr_dpus; i++) {
         const struct dpu_program_t *program = sim->dpus[i].program;
-        uint32_t most = program == NULL ? SIM_MAX_TASKLETS : program->instances[0].program->nr_tasklets;
+        uint32_t most = program == NULL ? SIM_MAX_TASKLETS : program->nr_tasklets;
         if (tasklets > most)
             return sim_fail(sim, DPU_ERR_TOO_MANY_TASKLETS, "dpusim_set_tasklets: %u; the program has %u",
                             tasklets, most);

@@ -21,18 +21,18 @@ static uint32_t round_up(uint32_t value, uint32_t step) {
 
 uint32_t sim_tasklets(const struct dpu_t *dpu) {
     uint32_t chosen = dpu->sim->profile.tasklets;
-    return chosen != 0 ? chosen : dpu->program->instances[0].program->nr_tasklets;
+    return chosen != 0 ? chosen : dpu->program->nr_tasklets;
 }
 
 uint32_t sim_wram_bytes(const struct dpu_program_t *program) {
-    uint32_t built = program->instances[0].program->wram_bytes, chip = program->sim->profile.chip_wram;
+    uint32_t built = program->wram_bytes, chip = program->sim->profile.chip_wram;
     return built < chip ? built : chip;
 }
 
 uint32_t sim_heap_start(const struct dpu_program_t *program, uint32_t tasklets) {
     uint64_t used = SIM_NULL_WORD + (uint64_t)program->static_bytes, all = sim_wram_bytes(program);
     for (uint32_t i = 0; i < tasklets; i++)
-        used += program->instances[0].program->stack_size[i] + 8;
+        used += program->stack_size[i] + 8;
     used = (used + 7) & ~UINT64_C(7);
     /* not more aligned than promised: a program that needs 16 shall find out */
     if (program->sim->profile.strict && used % 16 == 0)
@@ -94,6 +94,10 @@ static void describe(struct dpu_program_t *program) {
     const struct instance *instance = &program->instances[0];
     ElfW(Shdr) section;
     ElfW(Sym) symbol;
+    program->nr_tasklets = instance->program->nr_tasklets;
+    program->wram_bytes = instance->program->wram_bytes;
+    memcpy(program->stack_size, instance->program->stack_size, sizeof program->stack_size);
+    program->linked = instance->program->linked != 0;
     program->static_bytes = (uint32_t)sim_elf_static_bytes(program);
     program->stdio = sim_elf_symbol(program, "dpusim_print", &symbol);
     program->log_bytes = SIM_LOG_BYTES;
@@ -116,13 +120,12 @@ static void describe(struct dpu_program_t *program) {
     uint64_t start = program->mram_bytes == 0 ? 0 : section.sh_addr;
     if (sim_elf_section(program, "dpu_mram_noinit", &section))
         program->mram_bytes = (uint32_t)(section.sh_addr + section.sh_size - (start == 0 ? section.sh_addr : start));
-    if (program->stdio && instance->program->linked)
+    if (program->stdio && program->linked)
         program->mram_bytes = round_up(program->mram_bytes, 8) + program->log_bytes; /* where the DPU's printf writes */
     program->mram_bytes = round_up(program->mram_bytes, 8);
 }
 
 void dpusim_program_sizes(const struct dpu_program_t *program, struct dpusim_sizes *out) {
-    const struct dpusim_program *built = program->instances[0].program;
     ElfW(Shdr) text;
     bool small = sim_wram_bytes(program) < SIM_WRAM_BYTES;
     *out = (struct dpusim_sizes){
@@ -133,13 +136,13 @@ void dpusim_program_sizes(const struct dpu_program_t *program, struct dpusim_siz
         .mram = program->mram_bytes,
         .all_mram = SIM_MRAM_BYTES,
     };
-    for (uint32_t i = 0; i < built->nr_tasklets; i++)
-        out->wram_stacks += built->stack_size[i] + 8;
+    for (uint32_t i = 0; i < program->nr_tasklets; i++)
+        out->wram_stacks += program->stack_size[i] + 8;
 }
 
 static dpu_error_t check_size(const struct dpu_program_t *program, const char *name) {
     struct sim *sim = program->sim;
-    uint32_t most = program->instances[0].program->nr_tasklets, wanted = sim->profile.tasklets;
+    uint32_t most = program->nr_tasklets, wanted = sim->profile.tasklets;
     if (most > sim->profile.chip_threads || wanted > most)
         return sim_fail(sim, DPU_ERR_TOO_MANY_TASKLETS,
                         "dpu_load: %s: %u tasklets; the program has %u, a DPU %u", name, wanted, most,

@@ -104,7 +104,9 @@ struct dpu_program_t {
     struct sim *sim;
     uint32_t users; /* DPUs */
     uint32_t count;
-    bool stdio;
+    /* what it was built for; not read from a copy, which a worker may be about to change */
+    uint32_t nr_tasklets, wram_bytes, stack_size[DPUSIM_THREADS];
+    bool linked, stdio;
     uint32_t log_bytes;     /* what its log holds */
     uint32_t static_bytes;  /* of WRAM */
     uint32_t mram_bytes;    /* of __mram variables, and the log's buffer */
