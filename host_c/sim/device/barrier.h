@@ -2,7 +2,7 @@
 #ifndef DPUSIM_BARRIER_H
 #define DPUSIM_BARRIER_H
 
-#include "attributes.h"
+#include "atomic_bit.h"
 
 typedef struct dpusim_barrier barrier_t;
 

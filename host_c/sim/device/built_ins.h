@@ -38,6 +38,8 @@ static inline uint32_t dpusim_cmpb4(uint32_t a, uint32_t b) {
     return result;
 }
 
+#define __builtin_nop_() __asm__ volatile("")
+
 #define DPUSIM_UNARY(name, expression)                                                                       \
     static inline uint32_t dpusim_##name(uint32_t a) {                                                       \
         return expression;                                                                                   \

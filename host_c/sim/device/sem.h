@@ -2,7 +2,7 @@
 #ifndef DPUSIM_SEM_H
 #define DPUSIM_SEM_H
 
-#include "attributes.h"
+#include "atomic_bit.h"
 
 typedef struct dpusim_semaphore sem_t;
 

@@ -15,9 +15,14 @@
 #else
 #define DPUSIM_PRINT __attribute__((noinline, unused, format(printf, 3, 4)))
 #endif
+#ifdef __clang__
+#define DPUSIM_ONE
+#else
+#define DPUSIM_ONE __attribute__((noclone)) /* or it would have another name */
+#endif
 
 /* A program that holds it prints: the simulator looks for the name. */
-DPUSIM_PRINT static void dpusim_print(const char *file, uint32_t line, const char *format, ...) {
+DPUSIM_PRINT DPUSIM_ONE static void dpusim_print(const char *file, uint32_t line, const char *format, ...) {
     va_list args;
     va_start(args, format);
     dpusim_program.ops->print(format, args, file, line);
