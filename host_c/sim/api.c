@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define POISON 0xa5
 /* The poison file is mapped again and again into each MRAM: small, as it is filled each time;
  * large with many DPUs, as a process may have 65,530 mappings. */
 #define POISON_SMALL (UINT32_C(2) << 20)
@@ -75,6 +74,10 @@ static uint32_t poison_bytes(const struct sim *sim) {
     return sim->nr_dpus <= MANY_DPUS ? POISON_SMALL : POISON_LARGE;
 }
 
+uint32_t sim_mram_step(const struct sim *sim) {
+    return sim->poison >= 0 ? poison_bytes(sim) : SIM_MRAM_BYTES;
+}
+
 static int poison_file(size_t bytes) {
     int fd = memfd_create("dpusim-poison", MFD_CLOEXEC);
     if (fd < 0)
@@ -82,7 +85,7 @@ static int poison_file(size_t bytes) {
     if (ftruncate(fd, (off_t)bytes) == 0) {
         void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (at != MAP_FAILED) {
-            memset(at, POISON, bytes);
+            memset(at, (int)SIM_POISON, bytes);
             munmap(at, bytes);
             return fd;
         }
@@ -108,7 +111,7 @@ static bool map_memories(struct sim *sim, struct dpu_t *dpu) {
     if (mprotect(dpu->wram, SIM_WRAM_BYTES, PROT_READ | PROT_WRITE) != 0 ||
         mprotect(dpu->mram, SIM_MRAM_BYTES, PROT_READ | PROT_WRITE) != 0)
         return false;
-    uint32_t step = poison_bytes(sim);
+    uint32_t step = sim_mram_step(sim);
     for (uint32_t at = 0; sim->poison >= 0 && at < SIM_MRAM_BYTES; at += step)
         if (mmap(dpu->mram + at, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
                  sim->poison, 0) == MAP_FAILED)
@@ -121,9 +124,14 @@ static bool map_memories(struct sim *sim, struct dpu_t *dpu) {
 static void unmap_memories(struct sim *sim) {
     for (uint32_t i = 0; i < sim->nr_dpus; i++) {
         struct dpu_t *dpu = &sim->dpus[i];
-        if (dpu->mapping != NULL)
+        if (dpu->mapping != NULL && dpu->parking == NULL) {
             munmap(dpu->mapping, MAPPING_BYTES);
-        dpu->mapping = dpu->mram = dpu->wram = NULL;
+        } else if (dpu->mapping != NULL) { /* what is in MRAM's place belongs to somebody else */
+            munmap(dpu->mapping, MRAM_AT);
+            munmap(dpu->mapping + MRAM_AT + SIM_MRAM_BYTES, MAPPING_BYTES - MRAM_AT - SIM_MRAM_BYTES);
+            munmap(dpu->parking, SIM_MRAM_BYTES);
+        }
+        dpu->mapping = dpu->parking = dpu->mram = dpu->wram = NULL;
     }
     if (sim->poison >= 0)
         close(sim->poison);
@@ -329,10 +337,10 @@ dpu_error_t dpu_log_read(struct dpu_set_t set, FILE *stream) {
     fprintf(stream, "=== DPU#0x%x ===\n", dpu->index);
     if (!dpu->program->stdio)
         return sim_fail(sim, DPU_ERR_LOG_CONTEXT_MISSING, "dpu_log_read: the program never prints");
-    if (dpu->log_bytes > SIM_LOG_BYTES)
+    if (dpu->log_bytes > dpu->program->log_bytes)
         return sim_fail(sim, DPU_ERR_LOG_BUFFER_TOO_SMALL,
                         "dpu_log_read: DPU %u printed %zu bytes; %u are kept", dpu->index, dpu->log_bytes,
-                        SIM_LOG_BYTES);
+                        dpu->program->log_bytes);
     if (dpu->log_bytes != 0 && fwrite(dpu->log, 1, dpu->log_bytes, stream) != dpu->log_bytes)
         return sim_fail(sim, DPU_ERR_SYSTEM, "dpu_log_read: cannot write");
     return DPU_OK;
@@ -346,7 +354,7 @@ dpu_error_t dpusim_set_tasklets(struct dpu_set_t set, uint32_t tasklets) {
     sim_wait(sim, &sim->set);
     for (uint32_t i = 0; i < sim->nr_dpus; i++) {
         const struct dpu_program_t *program = sim->dpus[i].program;
-        uint32_t most = program == NULL ? SIM_MAX_TASKLETS : program->instances[0].program->nr_tasklets;
+        uint32_t most = program == NULL ? SIM_MAX_TASKLETS : program->nr_tasklets;
         if (tasklets > most)
             return sim_fail(sim, DPU_ERR_TOO_MANY_TASKLETS, "dpusim_set_tasklets: %u; the program has %u",
                             tasklets, most);

@@ -7,8 +7,21 @@
 static _Thread_local char no_set_text[SIM_TEXT];
 static _Thread_local char returned_text[SIM_TEXT];
 
+static void (*_Atomic told)(const char *line);
+
+void sim_tell(void (*report)(const char *line)) {
+    told = report;
+}
+
+static void tell(const char *text) {
+    void (*report)(const char *line) = told;
+    if (report != NULL)
+        report(text);
+}
+
 void sim_note(struct sim *sim, const char *text) {
     snprintf(sim->error, sizeof sim->error, "%s", text);
+    tell(text);
 }
 
 dpu_error_t sim_fail(struct sim *sim, dpu_error_t error, const char *format, ...) {
@@ -28,6 +41,7 @@ dpu_error_t sim_fail_no_set(dpu_error_t error, const char *format, ...) {
     va_start(args, format);
     vsnprintf(no_set_text, sizeof no_set_text, format, args);
     va_end(args);
+    tell(no_set_text);
     return error;
 }
 

@@ -15,50 +15,69 @@ static uint32_t cpus(void) {
     return count < 1 ? 1 : (uint32_t)count;
 }
 
-void sim_transfer_one(const struct job *job, struct dpu_t *dpu, void *buffer) {
-    uint8_t *memory = job->in_mram ? dpu->mram + job->offset : dpu->host_image + job->offset;
-    if (job->kind == JOB_FROM_DPU)
-        memcpy(buffer, memory, job->length);
-    else
-        memcpy(memory, job->source != NULL ? job->source : buffer, job->length);
+static bool wanted(const struct job *job, uint32_t i) {
+    return job->kind == JOB_LAUNCH || job->source != NULL || job->gather != NULL || job->buffers[i] != NULL;
 }
 
-static bool wanted(const struct job *job, uint32_t i) {
-    return job->kind == JOB_LAUNCH || job->source != NULL || job->buffers[i] != NULL;
+/* All workers of a callback wait for each other, and then for the call, which may use their DPUs. */
+static dpu_error_t meet(struct worker *worker, struct job *job) {
+    struct sim *sim = worker->sim;
+    dpu_error_t error = DPU_OK;
+    pthread_mutex_lock(&sim->lock);
+    if (++job->arrived == job->involved) {
+        pthread_mutex_unlock(&sim->lock);
+        error = sim_call_back(job);
+        pthread_mutex_lock(&sim->lock);
+        job->called = true;
+        pthread_cond_broadcast(&sim->finished);
+    }
+    while (!job->called)
+        pthread_cond_wait(&sim->finished, &sim->lock);
+    pthread_mutex_unlock(&sim->lock);
+    return error;
+}
+
+static dpu_error_t run_one(struct worker *worker, struct job *job, uint32_t i) {
+    if (!wanted(job, i))
+        return DPU_OK;
+    return job->kind == JOB_LAUNCH ? sim_run(worker->run, job->dpus[i]) : sim_transfer_one(job, i);
 }
 
 static dpu_error_t run_job(struct worker *worker, struct job *job) {
     dpu_error_t first = DPU_OK;
+    if (job->kind == JOB_CALLBACK)
+        return job->detached ? DPU_OK : meet(worker, job);
     for (uint32_t i = 0; i < job->count; i++) {
-        struct dpu_t *dpu = job->dpus[i];
-        if (dpu->worker != worker->index || !wanted(job, i))
-            continue;
-        if (job->kind != JOB_LAUNCH) {
-            sim_transfer_one(job, dpu, job->buffers == NULL ? NULL : job->buffers[i]);
-            continue;
-        }
-        dpu_error_t error = sim_run(worker->run, dpu);
+        dpu_error_t error = job->dpus[i]->worker == worker->index ? run_one(worker, job, i) : DPU_OK;
         if (error != DPU_OK && first == DPU_OK)
             first = error;
     }
     return first;
 }
 
-static void finish(struct sim *sim, struct worker *worker, struct job *job, dpu_error_t error) {
+static dpu_error_t async_error(const struct job *job, dpu_error_t error) {
     uint32_t type = job->kind == JOB_LAUNCH ? SIM_JOB_LAUNCH_RANK : SIM_JOB_COPY;
+    return job->kind == JOB_CALLBACK
+               ? error /* the callback's own */
+               : (dpu_error_t)((uint32_t)DPU_ERR_ASYNC_JOBS | type << 16 | (uint32_t)error);
+}
+
+static void finish(struct sim *sim, struct worker *worker, struct job *job, dpu_error_t error) {
     for (uint32_t i = 0; i < job->count; i++) {
         struct dpu_t *dpu = job->dpus[i];
         if (dpu->worker != worker->index)
             continue;
         dpu->pending--;
         if (error != DPU_OK && job->asynchronous && dpu->async_error == DPU_OK)
-            dpu->async_error = (dpu_error_t)((uint32_t)DPU_ERR_ASYNC_JOBS | type << 16 | (uint32_t)error);
+            dpu->async_error = async_error(job, error);
     }
     if (error != DPU_OK && job->error == DPU_OK)
         job->error = error;
     if (--job->remaining == 0) {
         job->done = true;
-        if (job->asynchronous)
+        if (job->detached && !sim_call_back_detached(sim, job))
+            job->dpus[0]->async_error = DPU_ERR_SYSTEM;
+        if (job->asynchronous && !job->detached)
             sim_job_free(job);
     }
     pthread_cond_broadcast(&sim->finished);
@@ -149,6 +168,8 @@ struct job *sim_job_new(const struct dpu_set_t *set, enum job_kind kind, bool wi
 void sim_job_free(struct job *job) {
     free(job->dpus);
     free(job->buffers);
+    free(job->gather);
+    free(job->call_back);
     free(job);
 }
 
@@ -160,17 +181,29 @@ static bool idle(const struct job *job) {
     return true;
 }
 
-dpu_error_t sim_job_submit(struct sim *sim, struct job *job) {
+/* In a callback the job's workers wait for its end: it does their work. */
+static dpu_error_t do_at_once(struct sim *sim, struct job *job) {
+    dpu_error_t error = DPU_OK;
+    for (uint32_t i = 0; i < job->count && error == DPU_OK; i++)
+        error = run_one(&sim->workers[job->dpus[i]->worker], job, i);
+    sim_job_free(job);
+    return error;
+}
+
+dpu_error_t sim_job_submit(struct sim *sim, struct job *job, const struct dpu_set_t *set) {
+    if (sim_holds(set))
+        return do_at_once(sim, job);
     pthread_mutex_lock(&sim->lock);
-    if (job->kind != JOB_LAUNCH && !job->asynchronous && job->count * job->length <= INLINE_BYTES &&
-        idle(job)) {
+    if ((job->kind == JOB_TO_DPU || job->kind == JOB_FROM_DPU) && job->gather == NULL && !job->asynchronous &&
+        job->count * job->length <= INLINE_BYTES && idle(job)) {
         for (uint32_t i = 0; i < job->count; i++)
             if (wanted(job, i))
-                sim_transfer_one(job, job->dpus[i], job->buffers == NULL ? NULL : job->buffers[i]);
+                (void)sim_transfer_one(job, i);
         pthread_mutex_unlock(&sim->lock);
         sim_job_free(job);
         return DPU_OK;
     }
+    sim->detached += job->detached;
     for (uint32_t i = 0; i < job->count; i++) {
         struct sim_link *link = &job->links[job->dpus[i]->worker];
         job->dpus[i]->pending++;
@@ -181,6 +214,7 @@ dpu_error_t sim_job_submit(struct sim *sim, struct job *job) {
         *worker->last = link;
         worker->last = &link->next;
         job->remaining++;
+        job->involved++;
     }
     pthread_cond_broadcast(&sim->wake);
     dpu_error_t error = DPU_OK;
@@ -196,9 +230,21 @@ dpu_error_t sim_job_submit(struct sim *sim, struct job *job) {
 
 void sim_wait(struct sim *sim, const struct dpu_set_t *set) {
     uint32_t count = sim_count_dpus(set);
+    if (sim_holds(set))
+        return;
     pthread_mutex_lock(&sim->lock);
     for (uint32_t i = 0; i < count; i++)
         while (sim_dpu_of_set(set, i)->pending != 0)
             pthread_cond_wait(&sim->finished, &sim->lock);
+    pthread_mutex_unlock(&sim->lock);
+}
+
+void sim_wait_all(struct sim *sim, const struct dpu_set_t *set) {
+    sim_wait(sim, set);
+    if (sim_holds(set))
+        return;
+    pthread_mutex_lock(&sim->lock);
+    while (sim->detached != 0)
+        pthread_cond_wait(&sim->finished, &sim->lock);
     pthread_mutex_unlock(&sim->lock);
 }

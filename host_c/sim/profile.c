@@ -21,9 +21,16 @@ static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *ou
     return true;
 }
 
+static const char *_Atomic drop_in_base;
+
+void dpusim_drop_in(const char *base_profile, void (*report)(const char *line)) {
+    drop_in_base = base_profile;
+    sim_tell(report);
+}
+
 struct draft {
-    char backend[32];
-    uint64_t strict, threads, dpus_per_ci, cis, disabled, tasklets, workers, time_out, seed;
+    char backend[32], chip[16], sg[8];
+    uint64_t strict, threads, dpus_per_ci, cis, disabled, tasklets, workers, time_out, seed, sg_blocks;
     bool seeded, timed;
 };
 
@@ -41,11 +48,20 @@ static dpu_error_t set_key(struct draft *draft, const char *key, const char *val
         {"workers", &draft->workers, 1, SIM_MAX_DPUS},
         {"timeout", &draft->time_out, 0, UINT32_MAX},
         {"seed", &draft->seed, 0, UINT64_MAX},
+        {"sgXferMaxBlocksPerDpu", &draft->sg_blocks, 1, UINT32_MAX},
     };
-    if (strcasecmp(key, "backend") == 0) {
-        snprintf(draft->backend, sizeof draft->backend, "%s", value);
-        return DPU_OK;
-    }
+    const struct {
+        const char *key;
+        char *out;
+        size_t bytes;
+    } texts[] = {
+        {"backend", draft->backend, sizeof draft->backend},
+        {"chip", draft->chip, sizeof draft->chip},
+        {"sgXferEnable", draft->sg, sizeof draft->sg},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcasecmp(key, texts[i].key) == 0)
+            snprintf(texts[i].out, texts[i].bytes, "%s", value);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(key, numbers[i].key) != 0)
             continue;
@@ -79,8 +95,10 @@ static dpu_error_t read_text(struct draft *draft, const char *profile) {
 }
 
 dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
-    struct draft draft = {.backend = "simulator", .strict = 1, .dpus_per_ci = 1, .cis = 1};
-    dpu_error_t error = read_text(&draft, getenv("UPMEM_PROFILE_BASE"));
+    struct draft draft = {.backend = "simulator", .strict = 1, .dpus_per_ci = 1, .cis = 1, .chip = "v1A", .sg_blocks = 64};
+    dpu_error_t error = read_text(&draft, drop_in_base);
+    if (error == DPU_OK)
+        error = read_text(&draft, getenv("UPMEM_PROFILE_BASE"));
     if (error == DPU_OK)
         error = read_text(&draft, getenv("UPMEM_PROFILE"));
     if (error == DPU_OK)
@@ -91,6 +109,9 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         return sim_fail_no_set(DPU_ERR_ALLOCATION, "profile: backend=hw, and this library is the simulator");
     if (strcmp(draft.backend, "simulator") != 0)
         return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: backend=%s is unknown", draft.backend);
+    bool small = strcasecmp(draft.chip, "v1B") == 0;
+    if (!small && strcasecmp(draft.chip, "v1A") != 0)
+        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: chip=%s is neither v1A nor v1B", draft.chip);
     uint32_t rank_size = (uint32_t)(draft.dpus_per_ci * draft.cis);
     uint64_t all = rank_size == 64 ? UINT64_MAX : (UINT64_C(1) << rank_size) - 1;
     if ((draft.disabled & all) == all)
@@ -105,6 +126,9 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         .disabled = draft.disabled & all,
         .tasklets = (uint32_t)draft.tasklets,
         .workers = (uint32_t)draft.workers,
+        .chip_threads = small ? 16 : SIM_MAX_TASKLETS,
+        .chip_wram = small ? 63488 : SIM_WRAM_BYTES,
+        .sg_blocks = strcasecmp(draft.sg, "true") == 0 || strcmp(draft.sg, "1") == 0 ? (uint32_t)draft.sg_blocks : 0,
         .time_out_ms = draft.timed         ? (uint32_t)draft.time_out
                        : draft.strict != 0 ? STRICT_TIME_OUT_MS
                                            : 0,

@@ -12,6 +12,7 @@
 #include "sim.h"
 
 #include <semaphore.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 enum tasklet_state { TASKLET_READY, TASKLET_BLOCKED, TASKLET_DONE };
@@ -27,10 +28,12 @@ struct tasklet {
     struct tasklet *next; /* that waits in the same bucket, longest first */
     const char *file;
     uint32_t line;
+    uintptr_t pc; /* of its last tick */
     /* handshakes: others that wait for it; it waits for one */
     bool notifying;
     struct tasklet *waiter;
     struct fibre fibre;
+    uintptr_t stack_top, stack_limit;
     /* threads only */
     pthread_t thread;
     sem_t woken;
@@ -40,6 +43,8 @@ struct tasklet {
 #define SIM_BUCKETS 64
 #define SIM_STRICT_FUEL 255                   /* the most basic blocks between two switches */
 #define SIM_FAITHFUL_FUEL (UINT32_C(1) << 20) /* between two looks at the clock */
+#define SIM_IN_STEP_FUEL 256
+#define SIM_RAW_MUTEXES 256
 
 struct bucket {
     pthread_mutex_t mutex;
@@ -51,11 +56,14 @@ struct run {
     const struct instance *instance;
     struct tasklet tasklets[SIM_MAX_TASKLETS];
     uint32_t count;
-    bool strict, threads;
+    bool strict, threads, in_step;
+    uint32_t fuel; /* faithful: basic blocks between two switches */
     uint32_t ready; /* fibres: bit i for tasklet i */
     uint64_t random;
     uint64_t deadline; /* nanoseconds, or 0 */
-    uint32_t heap_start;
+    uint32_t heap_start, wram_bytes;
+    uint8_t *mram, *wram; /* as the program sees them */
+    uint8_t raw_mutexes[SIM_RAW_MUTEXES]; /* a program may name the hardware's by number */
     struct fibre scheduler;
 
     /* A tasklet asks the scheduler to call this on the host's stack. */
@@ -64,7 +72,7 @@ struct run {
 
     /* A signal stopped the running tasklet. */
     int signal;
-    uintptr_t signal_address, signal_pc;
+    uintptr_t signal_address, signal_pc, signal_caller;
 
     atomic_int error; /* the first fault's dpu_error_t; DPU_OK while all is well */
     atomic_uint idle; /* threads: tasklets blocked or done */
@@ -95,9 +103,15 @@ void sync_wake(struct run *run, const void *object, const struct tasklet *only);
 /* Ends the run. text: what, without place. */
 _Noreturn void sim_fault(struct tasklet *self, dpu_error_t error, const char *file, uint32_t line,
                          const char *format, ...) SIM_PRINTF(5, 6);
+/* The same for a place that is an address of the program. */
+_Noreturn void sim_fault_pc(struct tasklet *self, dpu_error_t error, uintptr_t pc, const char *format, ...)
+    SIM_PRINTF(4, 5);
 void sim_on_host_stack(struct run *run, void (*call)(struct run *, void *), void *argument);
 /* Leaves the tasklet for good. */
 _Noreturn void sim_tasklet_end(struct tasklet *self);
+
+/* print.c: a DPU's printf. Out: the length, or -1. */
+int sim_format(char *out, size_t room, const char *format, va_list args);
 
 /* signals.c: handlers are installed while any run is under way. */
 void sim_signals_hold(void);

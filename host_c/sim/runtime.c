@@ -6,6 +6,13 @@
 
 #define EALREADY_ON_DPU 114
 
+/* Faithful, other people's programs: where the hardware has all tasklets advance together, or one of them
+ * wait, all others get their turn. Programs rely on it, knowingly or not. */
+static void take_turns(struct tasklet *self) {
+    if (self->run->in_step)
+        sim_yield(self);
+}
+
 /* Strict: at every call of the run time another tasklet may be next. */
 static void perhaps_switch(struct tasklet *self) {
     struct run *run = self->run;
@@ -19,7 +26,7 @@ static uint32_t rt_me(void) {
 
 static uintptr_t rt_mram_heap(void) {
     const struct run *run = sim_self->run;
-    return (uintptr_t)run->dpu->mram + sim_mram_start(run->instance);
+    return (uintptr_t)run->mram + run->dpu->program->mram_bytes;
 }
 
 /* -- DMA ------------------------------------------------------------------------------ */
@@ -30,48 +37,93 @@ static bool inside(uintptr_t at, uint32_t n, uintptr_t low, uintptr_t bytes) {
 
 static bool in_wram(const struct tasklet *self, uintptr_t at, uint32_t n) {
     const struct run *run = self->run;
-    uintptr_t wram = (uintptr_t)run->dpu->wram;
-    if (inside(at, n, wram + run->heap_start, SIM_WRAM_BYTES - run->heap_start) ||
+    uintptr_t wram = (uintptr_t)run->wram;
+    if (inside(at, n, wram + run->heap_start, run->wram_bytes - run->heap_start) ||
         inside(at, n, run->instance->low, run->instance->high - run->instance->low))
         return true;
     if (run->threads) /* stacks are the system's: a sanitizer knows them better */
         return !(at + n > wram && at <= wram + SIM_WRAM_BYTES) &&
-               !inside(at, n, (uintptr_t)run->dpu->mram, SIM_MRAM_BYTES);
+               !inside(at, n, (uintptr_t)run->mram, SIM_MRAM_BYTES);
     const struct fibre *stack = &self->fibre;
     return inside(at, n, (uintptr_t)stack->low + stack->guarded, stack->bytes - stack->guarded);
 }
 
-static void check_dma(struct tasklet *self, uintptr_t mram, uintptr_t wram, uint32_t n, const char *what,
-                      const char *file, uint32_t line) {
-    if (n == 0 || n > SIM_DMA_MAX || n % 8 != 0)
-        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "%s of %u bytes: not a multiple of 8 from 8 to 2048",
-                  what, n);
-    if (wram % 8 != 0)
-        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "%s: the WRAM address is not a multiple of 8", what);
-    if (mram % 8 != 0)
-        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "%s: the MRAM address is not a multiple of 8", what);
-    if (!in_wram(self, wram, n))
-        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "%s of %u bytes: the buffer is not all in WRAM", what,
-                  n);
+/* Where the program means that address. On the DPU MRAM starts at 0, and a program may say so; one that
+ * dlopen loaded has its __mram variables above 4 GB, and may have lost the upper half. */
+static uintptr_t mram_of(const struct run *run, uintptr_t at) {
+    if (run->instance->window == NULL)
+        return at;
+    if (at < SIM_MRAM_BYTES)
+        return (uintptr_t)run->mram + at;
+    if (run->instance->handle != NULL && at <= UINT32_MAX && !inside(at, 0, (uintptr_t)run->mram, SIM_MRAM_BYTES)) {
+        const struct dpusim_range own = run->instance->program->mram;
+        uint32_t offset = (uint32_t)at - (uint32_t)(uintptr_t)own.start;
+        if (offset < sim_section_bytes(own))
+            return (uintptr_t)own.start + offset;
+    }
+    return at;
 }
 
-static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const char *what, const char *file,
-                       uint32_t line) {
+static bool in_mram(const struct run *run, uintptr_t at, uint32_t n) {
+    const struct dpusim_range own = run->instance->program->mram;
+    return inside(at, n, (uintptr_t)run->mram, SIM_MRAM_BYTES) ||
+           inside(at, n, (uintptr_t)own.start, sim_section_bytes(own));
+}
+
+/* "buffer": a variable, whose declaration is all there is to its alignment. */
+static bool is_name(const char *text) {
+    for (; *text != '\0'; text++)
+        if (!(*text == '_' || (*text >= '0' && *text <= '9') || ((*text | 0x20) >= 'a' && (*text | 0x20) <= 'z')))
+            return false;
+    return true;
+}
+
+static bool is_unwritten(uintptr_t at, uint32_t n) {
+    for (uint32_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const void *)(at + i), sizeof word);
+        if (word != SIM_POISON_WORD)
+            return false;
+    }
+    return true;
+}
+
+static void check_dma(struct tasklet *self, uintptr_t mram, uintptr_t wram, uint32_t n,
+                      const struct dpusim_dma *dma) {
+    const dpu_error_t error = DPU_ERR_DPU_FAULT;
+    if (n == 0 || n > SIM_DMA_MAX || n % 8 != 0)
+        sim_fault(self, error, dma->file, dma->line, "%s of %u bytes: not a multiple of 8 from 8 to 2048",
+                  dma->what, n);
+    if (wram % 8 != 0)
+        sim_fault(self, error, dma->file, dma->line, "%s: the WRAM address is not a multiple of 8", dma->what);
+    if (dma->unaligned != NULL && is_name(dma->unaligned))
+        sim_fault(self, error, dma->file, dma->line, "%s: '%s' is not __dma_aligned", dma->what,
+                  dma->unaligned);
+    if (mram % 8 != 0)
+        sim_fault(self, error, dma->file, dma->line, "%s: the MRAM address is not a multiple of 8", dma->what);
+    if (!in_wram(self, wram, n))
+        sim_fault(self, error, dma->file, dma->line, "%s of %u bytes: the buffer is not all in WRAM",
+                  dma->what, n);
+    if (dma->direction == DPUSIM_READ && in_mram(self->run, mram, n) && is_unwritten(mram, n))
+        sim_fault(self, error, dma->file, dma->line, "%s of %u bytes of MRAM that nobody wrote", dma->what, n);
+}
+
+static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struct dpusim_dma *dma) {
     struct tasklet *self = sim_self;
     const struct run *run = self->run;
+    *mram = mram_of(run, *mram);
     if (run->strict) {
-        check_dma(self, *mram, *wram, n, what, file, line);
+        check_dma(self, *mram, *wram, n, dma);
         perhaps_switch(self);
     }
+    take_turns(self);
     *mram &= ~(uintptr_t)7;
     *wram &= ~(uintptr_t)7;
     n = (((n >> 3) - 1) & 0xff) * 8 + 8;
-    const struct dpusim_range own = run->instance->program->mram;
-    if (!inside(*mram, n, (uintptr_t)run->dpu->mram, SIM_MRAM_BYTES) &&
-        !inside(*mram, n, (uintptr_t)own.start, sim_section_bytes(own))) {
-        intptr_t offset = (intptr_t)(*mram - (uintptr_t)run->dpu->mram);
-        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "%s of %u bytes at MRAM offset %lld: outside MRAM",
-                  what, n, (long long)offset);
+    if (!in_mram(run, *mram, n)) {
+        intptr_t offset = (intptr_t)(*mram - (uintptr_t)run->mram);
+        sim_fault(self, DPU_ERR_DPU_FAULT, dma->file, dma->line,
+                  "%s of %u bytes at MRAM offset %lld: outside MRAM", dma->what, n, (long long)offset);
     }
     return n;
 }
@@ -84,18 +136,18 @@ static void *rt_mem_alloc(size_t n, const char *file, uint32_t line) {
     uint32_t old = __atomic_load_n(&dpu->heap, __ATOMIC_RELAXED), at, end;
     do {
         at = (old + 7) & ~UINT32_C(7);
-        if (n > SIM_WRAM_BYTES - at)
+        if (n > self->run->wram_bytes - at)
             sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "mem_alloc of %zu bytes: %u of WRAM are left", n,
-                      SIM_WRAM_BYTES - at);
+                      self->run->wram_bytes - at);
         end = n == 0 ? old : at + (uint32_t)n;
     } while (!__atomic_compare_exchange_n(&dpu->heap, &old, end, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return dpu->wram + at;
+    return self->run->wram + at;
 }
 
 static void *rt_mem_reset(void) {
     const struct run *run = sim_self->run;
     __atomic_store_n(&run->dpu->heap, run->heap_start, __ATOMIC_RELAXED);
-    return run->dpu->wram + run->heap_start;
+    return run->wram + run->heap_start;
 }
 
 /* -- synchronisation ------------------------------------------------------------------- */
@@ -114,14 +166,22 @@ static void rt_barrier_wait(struct dpusim_barrier *barrier, const char *file, ui
         barrier->count = barrier->initial_count;
         sync_wake(run, barrier, NULL);
         sync_leave(run, barrier);
+        take_turns(self);
     } else {
         sync_wait(self, barrier, WAIT_BARRIER, file, line);
     }
     perhaps_switch(self);
 }
 
+/* A small address is one of the hardware's mutexes by its number. */
+static uint8_t *mutex_of(struct run *run, uint8_t *mutex) {
+    uintptr_t number = (uintptr_t)mutex;
+    return number < 4096 ? &run->raw_mutexes[number % SIM_RAW_MUTEXES] : mutex;
+}
+
 static void rt_mutex_lock(uint8_t *mutex, const char *file, uint32_t line) {
     struct tasklet *self = sim_self;
+    mutex = mutex_of(self->run, mutex);
     perhaps_switch(self);
     sync_enter(self->run, mutex);
     while (*mutex != 0) {
@@ -136,6 +196,7 @@ static bool rt_mutex_trylock(uint8_t *mutex, const char *file, uint32_t line) {
     struct tasklet *self = sim_self;
     (void)file;
     (void)line;
+    mutex = mutex_of(self->run, mutex);
     /* a loop around it must let the owner run */
     if (self->run->strict)
         perhaps_switch(self);
@@ -152,6 +213,7 @@ static void rt_mutex_unlock(uint8_t *mutex, const char *file, uint32_t line) {
     struct tasklet *self = sim_self;
     (void)file;
     (void)line;
+    mutex = mutex_of(self->run, mutex);
     sync_enter(self->run, mutex);
     *mutex = 0;
     sync_wake(self->run, mutex, NULL);
@@ -210,7 +272,11 @@ static int rt_handshake_wait_for(uint32_t notifier, const char *file, uint32_t l
     if (other->notifying) {
         other->notifying = false;
         sync_wake(run, other, other);
-    } else if (other->waiter != NULL) {
+        sync_leave(run, other);
+        take_turns(self); /* the notifier has less to do before it goes on */
+        return 0;
+    }
+    if (other->waiter != NULL) {
         result = EALREADY_ON_DPU;
     } else {
         other->waiter = self;
@@ -241,13 +307,12 @@ struct print {
 static void print_on_host(struct run *run, void *argument) {
     struct print *print = argument;
     struct dpu_t *dpu = print->dpu;
+    size_t most = dpu->program->log_bytes, used = dpu->log_bytes;
     (void)run;
     if (dpu->log == NULL)
-        dpu->log = malloc(SIM_LOG_BYTES + 1);
-    size_t used = dpu->log_bytes, room = used < SIM_LOG_BYTES ? SIM_LOG_BYTES - used + 1 : 0;
-    print->length = dpu->log == NULL
-                        ? -1
-                        : vsnprintf(room == 0 ? NULL : dpu->log + used, room, print->format, print->args);
+        dpu->log = malloc(most + 1);
+    size_t room = used < most ? most - used + 1 : 0;
+    print->length = dpu->log == NULL ? -1 : sim_format(dpu->log + (room == 0 ? 0 : used), room, print->format, print->args);
     if (print->length > 0)
         dpu->log_bytes += (size_t)print->length;
 }
@@ -260,8 +325,9 @@ static void rt_print(const char *format, va_list args, const char *file, uint32_
     sim_on_host_stack(self->run, print_on_host, &print);
     sync_leave(self->run, &print.dpu->log);
     va_end(print.args);
-    if (print.length < 0 || (uint32_t)print.length > SIM_LOG_BYTES)
-        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "printf: more than the log holds");
+    if (print.length < 0 || (uint32_t)print.length > print.dpu->program->log_bytes)
+        sim_fault(self, DPU_ERR_DPU_FAULT, file, line, "printf: more than the log holds (fault %u)",
+                  DPUSIM_FAULT_PRINTF);
     perhaps_switch(self);
 }
 
@@ -269,29 +335,44 @@ static void rt_fault(uint32_t fault, const char *what, const char *file, uint32_
     sim_fault(sim_self, DPU_ERR_DPU_FAULT, file, line, "%s (fault %u)", what, fault);
 }
 
-static uint32_t rt_tick(void) {
+static uint32_t rt_tick(const void *pc) {
     struct tasklet *self = sim_self;
     struct run *run = self->run;
+    self->pc = (uintptr_t)pc - 1;
     sim_yield(self);
-    return run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : SIM_FAITHFUL_FUEL;
+    return run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : run->fuel;
+}
+
+static void rt_overflow(const void *pc) {
+    struct tasklet *self = sim_self;
+    sim_fault_pc(self, DPU_ERR_DPU_FAULT, (uintptr_t)pc - 1, "stack overflow: a tasklet's stack has %u bytes",
+                 self->run->instance->program->stack_size[self->id]);
+}
+
+static uint32_t rt_stack_left(const void *frame) {
+    const struct tasklet *self = sim_self;
+    uintptr_t used = self->stack_top - (uintptr_t)frame, all = self->run->instance->program->stack_size[self->id];
+    return self->run->threads || used > all ? 0 : (uint32_t)(all - used);
 }
 
 const struct dpusim_ops sim_ops = {
     .me = rt_me,
     .mram_heap = rt_mram_heap,
     .dma = rt_dma,
-    .mem_alloc = rt_mem_alloc,
-    .mem_reset = rt_mem_reset,
-    .barrier_wait = rt_barrier_wait,
-    .mutex_lock = rt_mutex_lock,
-    .mutex_trylock = rt_mutex_trylock,
-    .mutex_unlock = rt_mutex_unlock,
-    .sem_take = rt_sem_take,
-    .sem_give = rt_sem_give,
-    .handshake_notify = rt_handshake_notify,
-    .handshake_wait_for = rt_handshake_wait_for,
+    .alloc = rt_mem_alloc,
+    .reset = rt_mem_reset,
+    .wait = rt_barrier_wait,
+    .lock = rt_mutex_lock,
+    .trylock = rt_mutex_trylock,
+    .unlock = rt_mutex_unlock,
+    .take = rt_sem_take,
+    .give = rt_sem_give,
+    .notify = rt_handshake_notify,
+    .wait_for = rt_handshake_wait_for,
     .perfcounter = rt_perfcounter,
     .print = rt_print,
     .fault = rt_fault,
     .tick = rt_tick,
+    .overflow = rt_overflow,
+    .stack_left = rt_stack_left,
 };

@@ -28,6 +28,23 @@ static uintptr_t program_counter(const ucontext_t *context) {
 #endif
 }
 
+/* Where a function without a frame (memcpy) returns to. */
+static uintptr_t caller(const struct tasklet *self, const ucontext_t *context) {
+#if defined(__x86_64__)
+    uintptr_t sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP], low = (uintptr_t)self->fibre.low;
+    if (sp < low + self->fibre.guarded || sp + sizeof sp > low + self->fibre.bytes || sp % sizeof sp != 0)
+        return 0;
+    return *(const uintptr_t *)sp - 1;
+#elif defined(__aarch64__)
+    (void)self;
+    return (uintptr_t)context->uc_mcontext.regs[30] - 4;
+#else
+    (void)self;
+    (void)context;
+    return 0;
+#endif
+}
+
 static void handle(int number, siginfo_t *info, void *context) {
     struct tasklet *self = sim_self;
     if (self == NULL || self->run->threads) {
@@ -41,6 +58,7 @@ static void handle(int number, siginfo_t *info, void *context) {
     self->run->signal = number;
     self->run->signal_address = (uintptr_t)info->si_addr;
     self->run->signal_pc = program_counter(context);
+    self->run->signal_caller = caller(self, context);
     sim_tasklet_end(self);
 }
 

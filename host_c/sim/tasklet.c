@@ -6,12 +6,15 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define FAITHFUL_STACK (size_t)(256 << 10)
 /* A native frame is larger than the DPU's; a strict stack has that many times the DPU's bytes. */
 #define STRICT_STACK_FACTOR 4
 #define STRICT_STACK_LEAST (size_t)8192
+/* Where basic blocks are counted, a frame is seen: twice the DPU's bytes is more than its frames would take. */
+#define STRICT_FRAME_FACTOR 2
 #define CLOCK_EVERY 64 /* switches */
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -184,7 +187,8 @@ void sim_yield(struct tasklet *self) {
         if (given_up(run))
             sim_tasklet_end(self);
         if (run->deadline != 0 && sim_now() > run->deadline)
-            sim_fault(self, DPU_ERR_TIMEOUT, "", 0, "no end after %u ms", run->dpu->sim->profile.time_out_ms);
+            sim_fault_pc(self, DPU_ERR_TIMEOUT, self->pc, "no end after %u ms",
+                         run->dpu->sim->profile.time_out_ms);
         if (run->strict && (sim_random(run) >> 60) == 0)
             sched_yield();
         return;
@@ -218,11 +222,27 @@ static void fail_run(struct run *run, dpu_error_t error, const struct tasklet *t
     snprintf(run->text, sizeof run->text, "%sDPU %u%s: %s%s", place, run->dpu->index, by, what, seed);
 }
 
+/* The same for an address of the program. */
+static void fail_run_at(struct run *run, dpu_error_t error, const struct tasklet *tasklet, uintptr_t pc,
+                        const char *what) {
+    struct sim_place place;
+    char text[400];
+    if (atomic_load(&run->error) != DPU_OK)
+        return;
+    sim_where(run->dpu->program, run->instance, pc, &place);
+    if (place.function[0] != '\0')
+        snprintf(text, sizeof text, "%s, in %s", what, place.function);
+    else
+        snprintf(text, sizeof text, "%s", what);
+    fail_run(run, error, tasklet, place.file, place.line, text);
+}
+
 struct fault {
     struct tasklet *tasklet;
     dpu_error_t error;
     const char *file;
     uint32_t line;
+    uintptr_t pc;
     const char *format;
     va_list args;
 };
@@ -231,18 +251,31 @@ static void record_fault(struct run *run, void *argument) {
     struct fault *fault = argument;
     char what[256];
     vsnprintf(what, sizeof what, fault->format, fault->args);
-    fail_run(run, fault->error, fault->tasklet, fault->file, fault->line, what);
+    if (fault->pc != 0)
+        fail_run_at(run, fault->error, fault->tasklet, fault->pc, what);
+    else
+        fail_run(run, fault->error, fault->tasklet, fault->file, fault->line, what);
+}
+
+static _Noreturn void raise_fault(struct fault *fault) {
+    struct tasklet *self = fault->tasklet;
+    sim_on_host_stack(self->run, record_fault, fault);
+    if (self->run->threads)
+        release_all(self->run);
+    sim_tasklet_end(self);
 }
 
 void sim_fault(struct tasklet *self, dpu_error_t error, const char *file, uint32_t line, const char *format,
                ...) {
     struct fault fault = {.tasklet = self, .error = error, .file = file, .line = line, .format = format};
     va_start(fault.args, format);
-    sim_on_host_stack(self->run, record_fault, &fault);
-    va_end(fault.args);
-    if (self->run->threads)
-        release_all(self->run);
-    sim_tasklet_end(self);
+    raise_fault(&fault);
+}
+
+void sim_fault_pc(struct tasklet *self, dpu_error_t error, uintptr_t pc, const char *format, ...) {
+    struct fault fault = {.tasklet = self, .error = error, .pc = pc, .format = format};
+    va_start(fault.args, format);
+    raise_fault(&fault);
 }
 
 /* -- fibres --------------------------------------------------------------------------- */
@@ -277,38 +310,54 @@ static void record_signal(struct run *run, const struct tasklet *tasklet) {
     else if (at >= (uintptr_t)tasklet->fibre.low &&
              at < (uintptr_t)tasklet->fibre.low + tasklet->fibre.guarded)
         what = "stack overflow";
-    else if (at >= (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES &&
-             at < (uintptr_t)run->dpu->wram + SIM_WRAM_BYTES + SIM_GUARD_BYTES)
+    else if (at >= (uintptr_t)run->wram + SIM_WRAM_BYTES &&
+             at < (uintptr_t)run->wram + SIM_WRAM_BYTES + SIM_GUARD_BYTES)
         what = "access beyond WRAM";
+    else if (at < 4096)
+        what = "access through a null pointer";
+    const struct instance *instance = run->instance;
     Dl_info info;
     char text[256];
-    if (dladdr((void *)run->signal_pc, &info) != 0)
-        snprintf(text, sizeof text, "%s, at program+0x%zx%s%s", what,
-                 (size_t)(run->signal_pc - (uintptr_t)info.dli_fbase), info.dli_sname == NULL ? "" : " in ",
-                 info.dli_sname == NULL ? "" : info.dli_sname);
+    if (run->signal_pc >= instance->low && run->signal_pc < instance->high)
+        snprintf(text, sizeof text, "%s, at program+0x%zx", what, (size_t)(run->signal_pc - instance->bias));
+    else if (dladdr((void *)run->signal_pc, &info) != 0 && info.dli_sname != NULL)
+        snprintf(text, sizeof text, "%s, in %s", what, info.dli_sname);
     else
         snprintf(text, sizeof text, "%s", what);
-    fail_run(run, error, tasklet, NULL, 0, text);
+    fail_run_at(run, error, tasklet,
+                run->signal_pc >= instance->low && run->signal_pc < instance->high ? run->signal_pc
+                                                                                   : run->signal_caller,
+                text);
     run->signal = 0;
+}
+
+/* The stacks' guards, and how deep a frame may lie. */
+static bool limit_stacks(struct run *run) {
+    const struct dpusim_program *program = run->instance->program;
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct tasklet *tasklet = &run->tasklets[i];
+        size_t stack = FAITHFUL_STACK, own = program->stack_size[i];
+        if (run->strict) {
+            stack = own * STRICT_STACK_FACTOR;
+            stack = stack < STRICT_STACK_LEAST ? STRICT_STACK_LEAST
+                    : stack > FAITHFUL_STACK   ? FAITHFUL_STACK
+                                               : stack;
+        }
+        if (fibre_limit(&tasklet->fibre, stack) != 0)
+            return false;
+        tasklet->stack_top = (uintptr_t)tasklet->fibre.low + tasklet->fibre.bytes;
+        tasklet->stack_limit = run->strict ? tasklet->stack_top - own * STRICT_FRAME_FACTOR : 0;
+        fibre_start(&tasklet->fibre, fibre_main);
+    }
+    return true;
 }
 
 static void run_fibres(struct run *run) {
     struct dpusim_program *program = run->instance->program;
     uint32_t last = run->count - 1, switches = 0;
-    size_t stack = FAITHFUL_STACK;
-    if (run->strict) {
-        stack = (size_t)program->stack_size * STRICT_STACK_FACTOR;
-        stack = stack < STRICT_STACK_LEAST ? STRICT_STACK_LEAST
-                : stack > FAITHFUL_STACK   ? FAITHFUL_STACK
-                                           : stack;
-    }
-    for (uint32_t i = 0; i < run->count; i++) {
-        struct fibre *fibre = &run->tasklets[i].fibre;
-        if (fibre_limit(fibre, stack) != 0) {
-            fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "cannot guard the stacks");
-            return;
-        }
-        fibre_start(fibre, fibre_main);
+    if (!limit_stacks(run)) {
+        fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "cannot guard the stacks");
+        return;
     }
     run->ready = (UINT32_C(1) << run->count) - 1;
     while (run->ready != 0) {
@@ -316,6 +365,7 @@ static void run_fibres(struct run *run) {
         last = tasklet->id;
         for (;;) {
             sim_self = tasklet;
+            program->stack_limit = tasklet->stack_limit;
             fibre_switch(&run->scheduler, &tasklet->fibre);
             sim_self = NULL;
             if (run->signal != 0)
@@ -333,7 +383,7 @@ static void run_fibres(struct run *run) {
         if (run->deadline != 0 && ++switches % CLOCK_EVERY == 0 && sim_now() > run->deadline) {
             char what[64];
             snprintf(what, sizeof what, "no end after %u ms", run->dpu->sim->profile.time_out_ms);
-            fail_run(run, DPU_ERR_TIMEOUT, tasklet, NULL, 0, what);
+            fail_run_at(run, DPU_ERR_TIMEOUT, tasklet, tasklet->pc, what);
         }
     }
 }
@@ -410,10 +460,59 @@ static void copy_section(struct dpusim_range range, void *image, bool in) {
         memcpy(in ? range.start : image, in ? image : range.start, bytes);
 }
 
-static void swap(struct dpu_t *dpu, const struct dpusim_program *program, bool in) {
-    copy_section(program->host, dpu->host_image, in);
-    copy_section(program->wram, dpu->wram_image, in);
-    copy_section(program->mram, dpu->mram, in);
+static bool move_pages(const struct sim *sim, uint8_t *from, uint8_t *to) {
+    uint32_t step = sim_mram_step(sim);
+    for (uint32_t at = 0; at < SIM_MRAM_BYTES; at += step)
+        if (mremap(from + at, step, step, MREMAP_MAYMOVE | MREMAP_FIXED, to + at) == MAP_FAILED)
+            return false;
+    return true;
+}
+
+/* The DPU's memories to where the program sees them: MRAM's pages move to the window, a reservation takes
+ * their place. */
+static bool show_memories(struct run *run, struct dpu_t *dpu) {
+    const struct instance *instance = run->instance;
+    run->mram = instance->window == NULL ? dpu->mram : instance->window;
+    run->wram = instance->wram == NULL ? dpu->wram : instance->wram;
+    if (instance->window == NULL)
+        return true;
+    memcpy(run->wram, dpu->wram, SIM_WRAM_BYTES);
+    if (!move_pages(dpu->sim, dpu->mram, run->mram))
+        return false;
+    /* Another thread may just have mapped something there; then the DPU gets another place. */
+    if (sim_reserve(dpu->mram, SIM_MRAM_BYTES) == NULL)
+        dpu->mram = NULL;
+    return true;
+}
+
+static bool hide_memories(struct run *run, struct dpu_t *dpu) {
+    if (run->instance->window == NULL)
+        return true;
+    memcpy(dpu->wram, run->wram, SIM_WRAM_BYTES);
+    if (dpu->mram == NULL)
+        dpu->mram = dpu->parking = sim_reserve(NULL, SIM_MRAM_BYTES);
+    return dpu->mram != NULL && move_pages(dpu->sim, run->mram, dpu->mram) &&
+           sim_reserve(run->mram, SIM_MRAM_BYTES) != NULL;
+}
+
+static bool swap_in(struct run *run, struct dpu_t *dpu) {
+    const struct dpusim_program *program = run->instance->program;
+    sim_data_copy(run->instance, dpu->image, true);
+    uint32_t atomic_bytes = sim_section_bytes(program->atomic);
+    if (atomic_bytes != 0)
+        memset(program->atomic.start, 0, atomic_bytes);
+    if (!show_memories(run, dpu))
+        return false;
+    if (run->instance->handle != NULL)
+        copy_section(program->mram, run->mram, true);
+    return true;
+}
+
+static bool swap_out(struct run *run, struct dpu_t *dpu) {
+    sim_data_copy(run->instance, dpu->image, false);
+    if (run->instance->handle != NULL)
+        copy_section(run->instance->program->mram, run->mram, false);
+    return hide_memories(run, dpu);
 }
 
 static void boot(struct run *run, struct dpu_t *dpu) {
@@ -424,7 +523,11 @@ static void boot(struct run *run, struct dpu_t *dpu) {
     run->strict = profile->strict;
     run->threads = profile->threads || SANITIZED || run->instance->program->sanitized;
     run->deadline = profile->time_out_ms == 0 ? 0 : sim_now() + (uint64_t)profile->time_out_ms * 1000000;
-    run->heap_start = sim_heap_start(run->instance, run->count, run->strict);
+    run->in_step = run->instance->program->linked && !run->strict && !run->threads;
+    run->fuel = run->in_step ? SIM_IN_STEP_FUEL : SIM_FAITHFUL_FUEL;
+    run->heap_start = sim_heap_start(dpu->program, run->count);
+    run->wram_bytes = sim_wram_bytes(dpu->program);
+    memset(run->raw_mutexes, 0, sizeof run->raw_mutexes);
     run->random = (profile->seed + 1) * UINT64_C(0x9E3779B97F4A7C15) ^
                   ((uint64_t)dpu->index << 32 | (dpu->launches & UINT32_MAX));
     run->random += run->random == 0;
@@ -438,6 +541,7 @@ static void boot(struct run *run, struct dpu_t *dpu) {
         tasklet->state = TASKLET_READY;
         tasklet->notifying = false;
         tasklet->waiter = NULL;
+        tasklet->pc = 0;
     }
     if (dpu->heap < run->heap_start)
         dpu->heap = run->heap_start;
@@ -450,19 +554,19 @@ dpu_error_t sim_run(struct run *run, struct dpu_t *dpu) {
         return dpu->fault;
     boot(run, dpu);
     struct dpusim_program *program = run->instance->program;
-    uint32_t atomic_bytes = sim_section_bytes(program->atomic);
-    if (atomic_bytes != 0)
-        memset(program->atomic.start, 0, atomic_bytes);
-    program->fuel = run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : SIM_FAITHFUL_FUEL;
-    swap(dpu, program, true);
-    if (run->threads) {
+    bool whole = swap_in(run, dpu);
+    program->fuel = run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : run->fuel;
+    program->stack_limit = 0;
+    if (whole && run->threads) {
         run_threads(run);
-    } else {
+    } else if (whole) {
         sim_signals_hold();
         run_fibres(run);
         sim_signals_release();
     }
-    swap(dpu, program, false);
+    whole = whole && swap_out(run, dpu);
+    if (!whole)
+        fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "cannot map the memories");
     if (atomic_load(&run->error) == DPU_OK)
         check_blocked(run);
     dpu_error_t error = (dpu_error_t)atomic_load(&run->error);

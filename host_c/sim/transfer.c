@@ -4,6 +4,18 @@
 
 #include <string.h>
 
+dpu_error_t sim_transfer_one(const struct job *job, uint32_t i) {
+    const struct dpu_t *dpu = job->dpus[i];
+    if (job->gather != NULL)
+        return sim_gather_one(job, i);
+    uint8_t *memory = job->in_mram ? dpu->mram + job->offset : dpu->image + dpu->program->host_offset + job->offset;
+    if (job->kind == JOB_FROM_DPU)
+        memcpy(job->buffers[i], memory, job->length);
+    else
+        memcpy(memory, job->source != NULL ? job->source : job->buffers[i], job->length);
+    return DPU_OK;
+}
+
 /* The program that all DPUs of a set have loaded. */
 static dpu_error_t program_of(struct sim *sim, const struct dpu_set_t *set, const char *call,
                               struct dpu_program_t **out) {
@@ -31,6 +43,7 @@ struct transfer {
     bool shared; /* all DPUs get source; else prepared buffers */
     const void *source;
     dpu_xfer_flags_t flags;
+    struct gather *gather; /* or blocks */
 };
 
 static dpu_error_t check_host_pointer(struct sim *sim, const struct transfer *transfer, const void *pointer) {
@@ -63,30 +76,47 @@ static dpu_error_t check_overlap(struct sim *sim, const struct transfer *transfe
                    : DPU_OK;
 }
 
-static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const struct transfer *transfer) {
+static dpu_error_t check_gather(struct sim *sim, const struct transfer *transfer, bool in_mram) {
+    if (sim->profile.sg_blocks == 0)
+        return sim_fail(sim, DPU_ERR_SG_NOT_ACTIVATED, "%s: the profile has no sgXferEnable=true",
+                        transfer->call);
+    return in_mram ? DPU_OK
+                   : sim_fail(sim, DPU_ERR_SG_NOT_MRAM_SYMBOL, "%s: the symbol is not in MRAM", transfer->call);
+}
+
+static dpu_error_t check_range(struct sim *sim, const struct transfer *transfer) {
     struct dpu_symbol_t symbol = transfer->symbol;
     bool in_mram = (symbol.address & SIM_MRAM_ADDRESS) != 0;
     uint64_t end = (uint64_t)transfer->offset + transfer->length;
     if (end > symbol.size || transfer->length > UINT32_MAX)
         return sim_fail(sim, DPU_ERR_INVALID_SYMBOL_ACCESS, "%s: bytes %u to %llu of a symbol of %u",
                         transfer->call, transfer->offset, (unsigned long long)end, symbol.size);
-    uint32_t address = symbol.address + transfer->offset - (in_mram ? SIM_MRAM_ADDRESS : 0);
-    uint32_t unit = in_mram ? 8 : 4;
+    uint32_t address = symbol.address + transfer->offset, unit = in_mram ? 8 : 4;
     if (address % unit != 0 || transfer->length % unit != 0)
         return sim_fail(sim, in_mram ? DPU_ERR_INVALID_MRAM_ACCESS : DPU_ERR_INVALID_WRAM_ACCESS,
                         "%s: address 0x%x and length %zu must be multiples of %u", transfer->call, address,
                         transfer->length, unit);
-    struct job *job = sim_job_new(set, transfer->kind, !transfer->shared);
-    if (job == NULL)
-        return sim_fail(sim, DPU_ERR_SYSTEM, "%s: out of memory", transfer->call);
-    dpu_error_t error = DPU_OK;
+    return transfer->gather == NULL ? DPU_OK : check_gather(sim, transfer, in_mram);
+}
+
+/* Takes transfer->gather. */
+static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const struct transfer *transfer) {
+    bool in_mram = (transfer->symbol.address & SIM_MRAM_ADDRESS) != 0;
+    uint32_t address = transfer->symbol.address + transfer->offset;
+    dpu_error_t error = check_range(sim, transfer);
+    struct job *job = error != DPU_OK ? NULL : sim_job_new(set, transfer->kind, !transfer->shared && transfer->gather == NULL);
+    if (job == NULL) {
+        free(transfer->gather);
+        return error != DPU_OK ? error : sim_fail(sim, DPU_ERR_SYSTEM, "%s: out of memory", transfer->call);
+    }
+    job->gather = transfer->gather;
     if (transfer->shared && transfer->source == NULL && transfer->length != 0)
         error = sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: no source", transfer->call);
     else if (!in_mram && transfer->shared)
         error = check_host_pointer(sim, transfer, transfer->source);
-    for (uint32_t i = 0; !in_mram && !transfer->shared && i < job->count && error == DPU_OK; i++)
+    for (uint32_t i = 0; !in_mram && job->buffers != NULL && i < job->count && error == DPU_OK; i++)
         error = check_host_pointer(sim, transfer, job->buffers[i]);
-    if (error == DPU_OK && sim->profile.strict && transfer->kind == JOB_FROM_DPU)
+    if (error == DPU_OK && sim->profile.strict && transfer->kind == JOB_FROM_DPU && job->buffers != NULL)
         error = check_overlap(sim, transfer, job);
     if (error != DPU_OK || transfer->length == 0) {
         sim_job_free(job);
@@ -94,10 +124,10 @@ static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const stru
     }
     job->asynchronous = (transfer->flags & DPU_XFER_ASYNC) != 0;
     job->in_mram = in_mram;
-    job->offset = in_mram ? address : address - SIM_NULL_WORD;
+    job->offset = address - (in_mram ? SIM_MRAM_ADDRESS : SIM_NULL_WORD);
     job->length = transfer->length;
     job->source = transfer->source;
-    return sim_job_submit(sim, job);
+    return sim_job_submit(sim, job, set);
 }
 
 static dpu_error_t find_symbol(struct sim *sim, const struct dpu_set_t *set, const char *call,
@@ -107,7 +137,7 @@ static dpu_error_t find_symbol(struct sim *sim, const struct dpu_set_t *set, con
     return error == DPU_OK ? sim_symbol(program, name, symbol) : error;
 }
 
-/* By name where one is given, else by transfer->symbol. */
+/* By name where one is given, else by transfer->symbol. Takes transfer.gather. */
 static dpu_error_t transfer_to(struct dpu_set_t set, const char *name, struct transfer transfer) {
     struct sim *sim;
     struct dpu_program_t *program = NULL;
@@ -115,7 +145,11 @@ static dpu_error_t transfer_to(struct dpu_set_t set, const char *name, struct tr
     if (error == DPU_OK)
         error = name != NULL ? find_symbol(sim, &set, transfer.call, name, &transfer.symbol)
                              : program_of(sim, &set, transfer.call, &program);
-    return error == DPU_OK ? move(sim, &set, &transfer) : error;
+    if (error != DPU_OK) {
+        free(transfer.gather);
+        return error;
+    }
+    return move(sim, &set, &transfer);
 }
 
 static dpu_error_t copy_from(struct dpu_set_t set, const char *name, struct transfer transfer, void *dst) {
@@ -224,6 +258,51 @@ dpu_error_t dpu_push_xfer_symbol(struct dpu_set_t dpu_set, dpu_xfer_t xfer, stru
                                   .flags = flags});
 }
 
+static dpu_error_t push_gather(struct dpu_set_t set, dpu_xfer_t xfer, const char *name,
+                               struct transfer transfer, const get_block_t *block,
+                               dpu_sg_xfer_flags_t flags) {
+    struct sim *sim;
+    dpu_error_t error = sim_enter(&set, transfer.call, &sim);
+    if (error != DPU_OK)
+        return error;
+    if ((xfer != DPU_XFER_TO_DPU && xfer != DPU_XFER_FROM_DPU) || block == NULL || block->f == NULL)
+        return sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: direction %d, or no function", transfer.call,
+                        (int)xfer);
+    size_t bytes = block->args == NULL ? 0 : block->args_size;
+    transfer.gather = malloc(sizeof *transfer.gather + bytes);
+    if (transfer.gather == NULL)
+        return sim_fail(sim, DPU_ERR_SYSTEM, "%s: out of memory", transfer.call);
+    transfer.gather->block = *block;
+    transfer.gather->flags = flags;
+    if (bytes != 0) {
+        memcpy(transfer.gather->args, block->args, bytes);
+        transfer.gather->block.args = transfer.gather->args;
+    }
+    transfer.kind = xfer == DPU_XFER_TO_DPU ? JOB_TO_DPU : JOB_FROM_DPU;
+    transfer.flags = (flags & DPU_SG_XFER_ASYNC) != 0 ? DPU_XFER_ASYNC : DPU_XFER_DEFAULT;
+    return transfer_to(set, name, transfer);
+}
+
+dpu_error_t dpu_push_sg_xfer(struct dpu_set_t dpu_set, dpu_xfer_t xfer, const char *symbol_name,
+                             uint32_t symbol_offset, size_t length, get_block_t *get_block_info,
+                             dpu_sg_xfer_flags_t flags) {
+    return push_gather(
+        dpu_set, xfer, symbol_name,
+        (struct transfer){.call = "dpu_push_sg_xfer", .offset = symbol_offset, .length = length},
+        get_block_info, flags);
+}
+
+dpu_error_t dpu_push_sg_xfer_symbol(struct dpu_set_t dpu_set, dpu_xfer_t xfer, struct dpu_symbol_t symbol,
+                                    uint32_t symbol_offset, size_t length, get_block_t *get_block_info,
+                                    dpu_sg_xfer_flags_t flags) {
+    return push_gather(dpu_set, xfer, NULL,
+                       (struct transfer){.call = "dpu_push_sg_xfer_symbol",
+                                         .symbol = symbol,
+                                         .offset = symbol_offset,
+                                         .length = length},
+                       get_block_info, flags);
+}
+
 dpu_error_t dpu_broadcast_to(struct dpu_set_t dpu_set, const char *symbol_name, uint32_t symbol_offset,
                              const void *src, size_t length, dpu_xfer_flags_t flags) {
     return transfer_to(dpu_set, symbol_name,
@@ -262,7 +341,7 @@ dpu_error_t dpu_launch(struct dpu_set_t dpu_set, dpu_launch_policy_t policy) {
     if (job == NULL)
         return sim_fail(sim, DPU_ERR_SYSTEM, "dpu_launch: out of memory");
     job->asynchronous = policy != DPU_SYNCHRONOUS;
-    return sim_job_submit(sim, job);
+    return sim_job_submit(sim, job, &dpu_set);
 }
 
 dpu_error_t dpu_status(struct dpu_set_t dpu_set, bool *done, bool *fault) {
@@ -287,7 +366,7 @@ dpu_error_t dpu_sync(struct dpu_set_t dpu_set) {
     dpu_error_t error = sim_enter(&dpu_set, "dpu_sync", &sim);
     if (error != DPU_OK)
         return error;
-    sim_wait(sim, &dpu_set);
+    sim_wait_all(sim, &dpu_set);
     pthread_mutex_lock(&sim->lock);
     for (uint32_t i = 0; i < sim_count_dpus(&dpu_set); i++) {
         struct dpu_t *dpu = sim_dpu_of_set(&dpu_set, i);

@@ -2,17 +2,28 @@
 #ifndef DPUSIM_MUTEX_H
 #define DPUSIM_MUTEX_H
 
-#include "attributes.h"
+#include "atomic_bit.h"
 
 typedef uint8_t *mutex_id_t;
 
 #define MUTEX_GET(name) name
 #define MUTEX_INIT(name)                                                                                     \
-    uint8_t dpusim_mutex_##name __attribute__((used, section("dpu_atomic")));                                \
-    const mutex_id_t name = &dpusim_mutex_##name;
+    ATOMIC_BIT_INIT(name);                                                                                   \
+    const mutex_id_t name = &ATOMIC_BIT_GET(name);
 
-#define mutex_lock(mutex) dpusim_program.ops->mutex_lock((mutex), __FILE__, __LINE__)
-#define mutex_trylock(mutex) dpusim_program.ops->mutex_trylock((mutex), __FILE__, __LINE__)
-#define mutex_unlock(mutex) dpusim_program.ops->mutex_unlock((mutex), __FILE__, __LINE__)
+/* Functions, so that their addresses can be taken, and macros, which know the caller's line. */
+static inline void mutex_lock(mutex_id_t mutex) {
+    dpusim_program.ops->lock(mutex, "", 0);
+}
+static inline bool mutex_trylock(mutex_id_t mutex) {
+    return dpusim_program.ops->trylock(mutex, "", 0);
+}
+static inline void mutex_unlock(mutex_id_t mutex) {
+    dpusim_program.ops->unlock(mutex, "", 0);
+}
+
+#define mutex_lock(mutex) dpusim_program.ops->lock((mutex), __FILE__, __LINE__)
+#define mutex_trylock(mutex) dpusim_program.ops->trylock((mutex), __FILE__, __LINE__)
+#define mutex_unlock(mutex) dpusim_program.ops->unlock((mutex), __FILE__, __LINE__)
 
 #endif

@@ -1,7 +1,7 @@
-/* The host interface of the UPMEM SDK, as far as our programs use it, served by the
- * functional simulator of this folder. Source that includes it compiles against the SDK's
- * own <dpu.h> too. Written from the interface's description; numbers of error codes are
- * nobody's business, their names are stable. Every call may come from any one thread at a time. */
+/* The host interface of the UPMEM SDK, 2021.3 to 2025.1, served by the functional simulator of this
+ * folder. Source that includes it compiles against the SDK's own <dpu.h> too. Written from the
+ * interface's description; numbers of error codes are nobody's business, their names are stable. Every
+ * call may come from any one thread at a time. */
 #ifndef DPU_H
 #define DPU_H
 
@@ -75,9 +75,42 @@ typedef enum {
     DPU_XFER_PARALLEL = 1 << 2,
 } dpu_xfer_flags_t;
 
+typedef enum {
+    DPU_SG_XFER_DEFAULT = 0,
+    DPU_SG_XFER_ASYNC = 1 << 1,
+    DPU_SG_XFER_DISABLE_LENGTH_CHECK = 1 << 2, /* less than length: the rest of MRAM is zeroed */
+} dpu_sg_xfer_flags_t;
+typedef enum {
+    DPU_CALLBACK_DEFAULT = 0, /* called before dpu_callback returns, once for each rank */
+    DPU_CALLBACK_ASYNC = 1 << 0,
+    DPU_CALLBACK_NONBLOCKING = 1 << 1, /* what follows doesn't wait for it */
+    DPU_CALLBACK_SINGLE_CALL = 1 << 2, /* once for the set */
+    DPU_CALLBACK_PARALLEL = 1 << 3,
+} dpu_callback_flags_t;
+
 struct dpu_t;
 struct dpu_rank_t;
 struct dpu_program_t;
+struct dpu_fifo_link_t;
+
+struct dpu_incbin_t {
+    uint8_t *buffer;
+    size_t size;
+    const char *path;
+};
+
+struct sg_block_info {
+    uint8_t *addr;
+    uint32_t length;
+};
+/* Block block_index of DPU dpu_index (as DPU_FOREACH counts), or false: there are no more. */
+typedef bool (*get_block_func_t)(struct sg_block_info *out, uint32_t dpu_index, uint32_t block_index,
+                                 void *args);
+typedef struct get_block_t {
+    get_block_func_t f;
+    void *args; /* args_size bytes are copied at the call */
+    size_t args_size;
+} get_block_t;
 
 struct dpu_symbol_t {
     uint32_t address; /* MRAM: 0x08000000 + offset */
@@ -123,6 +156,10 @@ dpu_error_t dpu_get_nr_dpus(struct dpu_set_t dpu_set, uint32_t *nr_dpus);
 
 /* binary_path: a program built natively against host_c/sim/device. program may be NULL. */
 dpu_error_t dpu_load(struct dpu_set_t dpu_set, const char *binary_path, struct dpu_program_t **program);
+dpu_error_t dpu_load_from_memory(struct dpu_set_t dpu_set, uint8_t *buffer, size_t buffer_size,
+                                 struct dpu_program_t **program);
+dpu_error_t dpu_load_from_incbin(struct dpu_set_t dpu_set, struct dpu_incbin_t *incbin,
+                                 struct dpu_program_t **program);
 dpu_error_t dpu_get_symbol(struct dpu_program_t *program, const char *symbol_name,
                            struct dpu_symbol_t *symbol);
 
@@ -149,6 +186,24 @@ dpu_error_t dpu_broadcast_to(struct dpu_set_t dpu_set, const char *symbol_name, 
 dpu_error_t dpu_broadcast_to_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_t symbol,
                                     uint32_t symbol_offset, const void *src, size_t length,
                                     dpu_xfer_flags_t flags);
+
+/* Profile: sgXferEnable=true,sgXferMaxBlocksPerDpu=n. */
+dpu_error_t dpu_push_sg_xfer(struct dpu_set_t dpu_set, dpu_xfer_t xfer, const char *symbol_name,
+                             uint32_t symbol_offset, size_t length, get_block_t *get_block_info,
+                             dpu_sg_xfer_flags_t flags);
+dpu_error_t dpu_push_sg_xfer_symbol(struct dpu_set_t dpu_set, dpu_xfer_t xfer, struct dpu_symbol_t symbol,
+                                    uint32_t symbol_offset, size_t length, get_block_t *get_block_info,
+                                    dpu_sg_xfer_flags_t flags);
+
+/* callback(rank, its index, args), in order with the set's other operations. It may use its own rank. */
+dpu_error_t dpu_callback(struct dpu_set_t dpu_set,
+                         dpu_error_t (*callback)(struct dpu_set_t, uint32_t, void *), void *args,
+                         dpu_callback_flags_t flags);
+
+/* FIFOs are not simulated: DPU_ERR_INTERNAL. */
+dpu_error_t dpu_fifo_prepare_xfer(struct dpu_set_t dpu_set, struct dpu_fifo_link_t *fifo_link, void *buffer);
+dpu_error_t dpu_fifo_push_xfer(struct dpu_set_t dpu_set, struct dpu_fifo_link_t *fifo_link,
+                               dpu_xfer_flags_t flags);
 
 dpu_error_t dpu_log_read(struct dpu_set_t set, FILE *stream);
 char *dpu_error_to_string(dpu_error_t status); /* the caller frees it */
@@ -182,6 +237,13 @@ void dpu_set_dpu_iterator_next(struct dpu_set_dpu_iterator_t *iterator);
     DPUSIM_THIRD(__VA_ARGS__, DPUSIM_DPU_LOOP_INDEX, DPUSIM_DPU_LOOP, unused)(__VA_ARGS__)
 #define DPU_RANK_FOREACH(...)                                                                                \
     DPUSIM_THIRD(__VA_ARGS__, DPUSIM_RANK_LOOP_INDEX, DPUSIM_RANK_LOOP, unused)(__VA_ARGS__)
+
+/* struct dpu_incbin_t name: the file, as the build finds it. */
+#define DPU_INCBIN(name, file)                                                                               \
+    extern struct dpu_incbin_t name;                                                                         \
+    __asm__(".pushsection .data\n.balign 8\n"                                                                \
+            ".globl " #name "\n" #name ":\n.quad 1f\n.quad 2f - 1f\n.quad 3f\n"                              \
+            "1: .incbin \"" file "\"\n2:\n3: .asciz \"" file "\"\n.popsection");
 
 #define DPU_CHECK(statement, on_error)                                                                       \
     do {                                                                                                     \

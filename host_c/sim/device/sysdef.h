@@ -1,0 +1,2 @@
+/* Types that older programs include by this name. */
+#include "defs.h"
