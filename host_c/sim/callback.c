@@ -76,7 +76,8 @@ dpu_error_t dpu_callback(struct dpu_set_t dpu_set,
     if (error != DPU_OK)
         return error;
     if (detached && !later)
-        return sim_fail(sim, DPU_ERR_NONBLOCKING_SYNC_CALLBACK, "dpu_callback: nonblocking, but not asynchronous");
+        return sim_fail(sim, DPU_ERR_NONBLOCKING_SYNC_CALLBACK,
+                        "dpu_callback: nonblocking, but not asynchronous");
     if (sim_holds(&dpu_set))
         return sim_fail(sim, DPU_ERR_INVALID_DPU_SET, "dpu_callback: in a callback of the same rank");
     if (!later)

@@ -161,8 +161,8 @@ const char *sim_elf_function(const struct dpu_program_t *program, uint64_t addre
 
 /* Sections that are WRAM on the DPU. */
 static bool is_wram(const char *section) {
-    static const char *const names[] = {".rodata",  ".data",        ".data.rel.ro", ".data.rel.ro.local",
-                                        "dpu_host", ".bss", "dpu_wram"};
+    static const char *const names[] = {".rodata",  ".data", ".data.rel.ro", ".data.rel.ro.local",
+                                        "dpu_host", ".bss",  "dpu_wram"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(section, names[i]) == 0)
             return true;

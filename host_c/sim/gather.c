@@ -32,11 +32,10 @@ dpu_error_t sim_gather_one(const struct job *job, uint32_t i) {
     if (count > most)
         error = sim_fail(sim, DPU_ERR_SG_TOO_MANY_BLOCKS, "dpu_push_sg_xfer: more than %u blocks for DPU %u",
                          most, job->dpus[i]->index);
-    else if (sum > job->length ||
-             (sum < job->length && !(gather->flags & DPU_SG_XFER_DISABLE_LENGTH_CHECK)))
+    else if (sum > job->length || (sum < job->length && !(gather->flags & DPU_SG_XFER_DISABLE_LENGTH_CHECK)))
         error = sim_fail(sim, DPU_ERR_SG_LENGTH_MISMATCH,
-                         "dpu_push_sg_xfer: %llu bytes in the blocks of DPU %u, not %zu", (unsigned long long)sum,
-                         job->dpus[i]->index, job->length);
+                         "dpu_push_sg_xfer: %llu bytes in the blocks of DPU %u, not %zu",
+                         (unsigned long long)sum, job->dpus[i]->index, job->length);
     else
         error = copy_blocks(job, i, blocks, count, sum);
     free(blocks);

@@ -182,7 +182,8 @@ static bool protect(const struct dpu_program_t *program, struct instance *instan
             continue;
         uintptr_t start = instance->bias + part.p_vaddr, first = start / page * page;
         size_t bytes = (size_t)round_up(start + part.p_memsz - first, page);
-        int access = (part.p_flags & PF_W ? PROT_WRITE : 0) | (part.p_flags & PF_X ? PROT_EXEC : 0) | PROT_READ;
+        int access =
+            (part.p_flags & PF_W ? PROT_WRITE : 0) | (part.p_flags & PF_X ? PROT_EXEC : 0) | PROT_READ;
         if (mprotect((void *)first, bytes, access) != 0)
             return false;
         if ((part.p_flags & PF_W) && parts < sizeof instance->data / sizeof *instance->data) {
@@ -384,8 +385,7 @@ size_t sim_data_bytes(const struct instance *instance) {
 __attribute__((no_sanitize_address))
 #endif
 #endif
-static void
-copy(uint8_t *to, const uint8_t *from, size_t bytes) {
+static void copy(uint8_t *to, const uint8_t *from, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         to[i] = from[i];
         __asm__ volatile("" ::: "memory");

@@ -20,8 +20,9 @@ static void add(struct output *output, const char *text, size_t bytes) {
 /* The C library writes one value as the specification says. */
 #define ADD(output, spec, value)                                                                             \
     do {                                                                                                     \
-        size_t used_ = (size_t)(output)->length, left_ = used_ < (output)->room ? (output)->room - used_ : 0; \
-        int n_ = snprintf(left_ == 0 ? NULL : (output)->at + used_, left_, spec, value);                      \
+        size_t used_ = (size_t)(output)->length,                                                             \
+               left_ = used_ < (output)->room ? (output)->room - used_ : 0;                                  \
+        int n_ = snprintf(left_ == 0 ? NULL : (output)->at + used_, left_, spec, value);                     \
         if (n_ < 0)                                                                                          \
             return -1;                                                                                       \
         (output)->length += n_;                                                                              \
@@ -48,7 +49,8 @@ int sim_format(char *out, size_t room, const char *format, va_list args) {
             continue;
         }
         memcpy(spec, format, 1 + flags);
-        snprintf(spec + 1 + flags, sizeof spec - 1 - flags, "%s%c", wide && strchr("diuxXo", kind) != NULL ? "ll" : "", kind);
+        snprintf(spec + 1 + flags, sizeof spec - 1 - flags, "%s%c",
+                 wide && strchr("diuxXo", kind) != NULL ? "ll" : "", kind);
         format += bytes;
         if (kind == '%')
             add(&output, "%", 1);

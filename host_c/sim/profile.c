@@ -95,7 +95,8 @@ static dpu_error_t read_text(struct draft *draft, const char *profile) {
 }
 
 dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
-    struct draft draft = {.backend = "simulator", .strict = 1, .dpus_per_ci = 1, .cis = 1, .chip = "v1A", .sg_blocks = 64};
+    struct draft draft = {
+        .backend = "simulator", .strict = 1, .dpus_per_ci = 1, .cis = 1, .chip = "v1A", .sg_blocks = 64};
     dpu_error_t error = read_text(&draft, drop_in_base);
     if (error == DPU_OK)
         error = read_text(&draft, getenv("UPMEM_PROFILE_BASE"));
@@ -111,7 +112,8 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: backend=%s is unknown", draft.backend);
     bool small = strcasecmp(draft.chip, "v1B") == 0;
     if (!small && strcasecmp(draft.chip, "v1A") != 0)
-        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: chip=%s is neither v1A nor v1B", draft.chip);
+        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE, "profile: chip=%s is neither v1A nor v1B",
+                               draft.chip);
     uint32_t rank_size = (uint32_t)(draft.dpus_per_ci * draft.cis);
     uint64_t all = rank_size == 64 ? UINT64_MAX : (UINT64_C(1) << rank_size) - 1;
     if ((draft.disabled & all) == all)
@@ -128,7 +130,8 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         .workers = (uint32_t)draft.workers,
         .chip_threads = small ? 16 : SIM_MAX_TASKLETS,
         .chip_wram = small ? 63488 : SIM_WRAM_BYTES,
-        .sg_blocks = strcasecmp(draft.sg, "true") == 0 || strcmp(draft.sg, "1") == 0 ? (uint32_t)draft.sg_blocks : 0,
+        .sg_blocks =
+            strcasecmp(draft.sg, "true") == 0 || strcmp(draft.sg, "1") == 0 ? (uint32_t)draft.sg_blocks : 0,
         .time_out_ms = draft.timed         ? (uint32_t)draft.time_out
                        : draft.strict != 0 ? STRICT_TIME_OUT_MS
                                            : 0,

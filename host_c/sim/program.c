@@ -119,9 +119,11 @@ static void describe(struct dpu_program_t *program) {
     }
     uint64_t start = program->mram_bytes == 0 ? 0 : section.sh_addr;
     if (sim_elf_section(program, "dpu_mram_noinit", &section))
-        program->mram_bytes = (uint32_t)(section.sh_addr + section.sh_size - (start == 0 ? section.sh_addr : start));
+        program->mram_bytes =
+            (uint32_t)(section.sh_addr + section.sh_size - (start == 0 ? section.sh_addr : start));
     if (program->stdio && program->linked)
-        program->mram_bytes = round_up(program->mram_bytes, 8) + program->log_bytes; /* where the DPU's printf writes */
+        program->mram_bytes =
+            round_up(program->mram_bytes, 8) + program->log_bytes; /* where the DPU's printf writes */
     program->mram_bytes = round_up(program->mram_bytes, 8);
 }
 
@@ -129,7 +131,8 @@ void dpusim_program_sizes(const struct dpu_program_t *program, struct dpusim_siz
     ElfW(Shdr) text;
     bool small = sim_wram_bytes(program) < SIM_WRAM_BYTES;
     *out = (struct dpusim_sizes){
-        .instructions = sim_elf_section(program, ".text", &text) ? (uint32_t)text.sh_size / SIM_BYTES_AN_INSTRUCTION : 0,
+        .instructions =
+            sim_elf_section(program, ".text", &text) ? (uint32_t)text.sh_size / SIM_BYTES_AN_INSTRUCTION : 0,
         .all_instructions = small ? 3968 : 4096,
         .wram_static = SIM_NULL_WORD + program->static_bytes,
         .wram = sim_wram_bytes(program),

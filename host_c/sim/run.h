@@ -57,12 +57,12 @@ struct run {
     struct tasklet tasklets[SIM_MAX_TASKLETS];
     uint32_t count;
     bool strict, threads, in_step;
-    uint32_t fuel; /* faithful: basic blocks between two switches */
+    uint32_t fuel;  /* faithful: basic blocks between two switches */
     uint32_t ready; /* fibres: bit i for tasklet i */
     uint64_t random;
     uint64_t deadline; /* nanoseconds, or 0 */
     uint32_t heap_start, wram_bytes;
-    uint8_t *mram, *wram; /* as the program sees them */
+    uint8_t *mram, *wram;                 /* as the program sees them */
     uint8_t raw_mutexes[SIM_RAW_MUTEXES]; /* a program may name the hardware's by number */
     struct fibre scheduler;
 

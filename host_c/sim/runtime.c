@@ -55,7 +55,8 @@ static uintptr_t mram_of(const struct run *run, uintptr_t at) {
         return at;
     if (at < SIM_MRAM_BYTES)
         return (uintptr_t)run->mram + at;
-    if (run->instance->handle != NULL && at <= UINT32_MAX && !inside(at, 0, (uintptr_t)run->mram, SIM_MRAM_BYTES)) {
+    if (run->instance->handle != NULL && at <= UINT32_MAX &&
+        !inside(at, 0, (uintptr_t)run->mram, SIM_MRAM_BYTES)) {
         const struct dpusim_range own = run->instance->program->mram;
         uint32_t offset = (uint32_t)at - (uint32_t)(uintptr_t)own.start;
         if (offset < sim_section_bytes(own))
@@ -73,7 +74,8 @@ static bool in_mram(const struct run *run, uintptr_t at, uint32_t n) {
 /* "buffer": a variable, whose declaration is all there is to its alignment. */
 static bool is_name(const char *text) {
     for (; *text != '\0'; text++)
-        if (!(*text == '_' || (*text >= '0' && *text <= '9') || ((*text | 0x20) >= 'a' && (*text | 0x20) <= 'z')))
+        if (!(*text == '_' || (*text >= '0' && *text <= '9') ||
+              ((*text | 0x20) >= 'a' && (*text | 0x20) <= 'z')))
             return false;
     return true;
 }
@@ -95,17 +97,20 @@ static void check_dma(struct tasklet *self, uintptr_t mram, uintptr_t wram, uint
         sim_fault(self, error, dma->file, dma->line, "%s of %u bytes: not a multiple of 8 from 8 to 2048",
                   dma->what, n);
     if (wram % 8 != 0)
-        sim_fault(self, error, dma->file, dma->line, "%s: the WRAM address is not a multiple of 8", dma->what);
+        sim_fault(self, error, dma->file, dma->line, "%s: the WRAM address is not a multiple of 8",
+                  dma->what);
     if (dma->unaligned != NULL && is_name(dma->unaligned))
         sim_fault(self, error, dma->file, dma->line, "%s: '%s' is not __dma_aligned", dma->what,
                   dma->unaligned);
     if (mram % 8 != 0)
-        sim_fault(self, error, dma->file, dma->line, "%s: the MRAM address is not a multiple of 8", dma->what);
+        sim_fault(self, error, dma->file, dma->line, "%s: the MRAM address is not a multiple of 8",
+                  dma->what);
     if (!in_wram(self, wram, n))
         sim_fault(self, error, dma->file, dma->line, "%s of %u bytes: the buffer is not all in WRAM",
                   dma->what, n);
     if (dma->direction == DPUSIM_READ && in_mram(self->run, mram, n) && is_unwritten(mram, n))
-        sim_fault(self, error, dma->file, dma->line, "%s of %u bytes of MRAM that nobody wrote", dma->what, n);
+        sim_fault(self, error, dma->file, dma->line, "%s of %u bytes of MRAM that nobody wrote", dma->what,
+                  n);
 }
 
 static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struct dpusim_dma *dma) {
@@ -312,7 +317,9 @@ static void print_on_host(struct run *run, void *argument) {
     if (dpu->log == NULL)
         dpu->log = malloc(most + 1);
     size_t room = used < most ? most - used + 1 : 0;
-    print->length = dpu->log == NULL ? -1 : sim_format(dpu->log + (room == 0 ? 0 : used), room, print->format, print->args);
+    print->length = dpu->log == NULL
+                        ? -1
+                        : sim_format(dpu->log + (room == 0 ? 0 : used), room, print->format, print->args);
     if (print->length > 0)
         dpu->log_bytes += (size_t)print->length;
 }
@@ -351,7 +358,8 @@ static void rt_overflow(const void *pc) {
 
 static uint32_t rt_stack_left(const void *frame) {
     const struct tasklet *self = sim_self;
-    uintptr_t used = self->stack_top - (uintptr_t)frame, all = self->run->instance->program->stack_size[self->id];
+    uintptr_t used = self->stack_top - (uintptr_t)frame,
+              all = self->run->instance->program->stack_size[self->id];
     return self->run->threads || used > all ? 0 : (uint32_t)(all - used);
 }
 

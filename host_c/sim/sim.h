@@ -25,7 +25,7 @@
 #define SIM_MRAM_ADDRESS UINT32_C(0x08000000)
 #define SIM_MAX_TASKLETS 24
 #define SIM_MAX_DPUS 4096
-#define SIM_DEFAULT_RANKS 64 /* what DPU_ALLOCATE_ALL gives */
+#define SIM_DEFAULT_RANKS 64      /* what DPU_ALLOCATE_ALL gives */
 #define SIM_POISON UINT32_C(0xa5) /* each byte of memory that nobody wrote, in strict mode */
 #define SIM_POISON_WORD (UINT64_C(0x0101010101010101) * SIM_POISON)
 #define SIM_LOG_BYTES (UINT32_C(1) << 20)
@@ -41,15 +41,15 @@
 
 struct sim_profile {
     bool strict;
-    bool threads;         /* tasklets as threads, for any program */
-    uint32_t rank_size;   /* DPUs of a rank */
-    uint64_t disabled;    /* DPUs missing in the first rank */
-    uint32_t tasklets;    /* 0: the program's NR_TASKLETS */
+    bool threads;          /* tasklets as threads, for any program */
+    uint32_t rank_size;    /* DPUs of a rank */
+    uint64_t disabled;     /* DPUs missing in the first rank */
+    uint32_t tasklets;     /* 0: the program's NR_TASKLETS */
     uint32_t chip_threads; /* tasklets that a DPU has */
     uint32_t chip_wram;    /* bytes */
     uint32_t sg_blocks;    /* of a DPU in one scatter/gather transfer; 0: not activated */
-    uint32_t workers;     /* 0: one for each CPU */
-    uint32_t time_out_ms; /* of one DPU's run; 0: none */
+    uint32_t workers;      /* 0: one for each CPU */
+    uint32_t time_out_ms;  /* of one DPU's run; 0: none */
     uint64_t seed;
 };
 
@@ -88,15 +88,15 @@ struct instance {
     char *path;   /* of the temporary file, for sanitized programs */
     struct dpusim_program *program;
     int (*main)(void);
-    uintptr_t bias;            /* address in memory less address in the file */
-    uintptr_t low, high;       /* all of it */
+    uintptr_t bias;      /* address in memory less address in the file */
+    uintptr_t low, high; /* all of it */
     struct {
         uint8_t *start;
         size_t bytes;
-    } data[3]; /* the writable parts that a DPU has its own of */
-    uint8_t *reserved;         /* what is below 4 GB */
+    } data[3];         /* the writable parts that a DPU has its own of */
+    uint8_t *reserved; /* what is below 4 GB */
     size_t reserved_bytes;
-    uint8_t *window, *wram;    /* NULL: the program sees the DPU's own mappings */
+    uint8_t *window, *wram; /* NULL: the program sees the DPU's own mappings */
 };
 
 struct dpu_program_t {
@@ -107,12 +107,12 @@ struct dpu_program_t {
     /* what it was built for; not read from a copy, which a worker may be about to change */
     uint32_t nr_tasklets, wram_bytes, stack_size[DPUSIM_THREADS];
     bool linked, stdio;
-    uint32_t log_bytes;     /* what its log holds */
-    uint32_t static_bytes;  /* of WRAM */
-    uint32_t mram_bytes;    /* of __mram variables, and the log's buffer */
-    uint32_t mram_initial;  /* of these, from the file, at mram_offset */
+    uint32_t log_bytes;    /* what its log holds */
+    uint32_t static_bytes; /* of WRAM */
+    uint32_t mram_bytes;   /* of __mram variables, and the log's buffer */
+    uint32_t mram_initial; /* of these, from the file, at mram_offset */
     uint64_t mram_offset;
-    uint64_t host_offset;   /* of __host variables in a DPU's image */
+    uint64_t host_offset; /* of __host variables in a DPU's image */
     uint8_t *file;
     size_t file_bytes;
     struct instance instances[];
@@ -130,13 +130,13 @@ struct job {
     bool in_mram;
     uint32_t offset;
     size_t length;
-    const void *source; /* broadcast: the same for all DPUs */
-    void **buffers;     /* or one a DPU; NULL: skip it */
+    const void *source;    /* broadcast: the same for all DPUs */
+    void **buffers;        /* or one a DPU; NULL: skip it */
     struct gather *gather; /* or blocks */
     struct call_back *call_back;
     struct dpu_t **dpus;
     uint32_t count;
-    uint32_t remaining; /* workers */
+    uint32_t remaining;         /* workers */
     uint32_t involved, arrived; /* workers of a callback, and those that got there */
     bool called;
     bool done;
@@ -168,7 +168,7 @@ struct sim {
     uint32_t nr_workers;
     struct worker *workers;
     uint32_t detached; /* callbacks under way */
-    int poison; /* a memory file that fresh MRAM shows in strict mode, or -1 */
+    int poison;        /* a memory file that fresh MRAM shows in strict mode, or -1 */
     char error[SIM_TEXT];
 };
 

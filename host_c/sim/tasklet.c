@@ -13,7 +13,8 @@
 /* A native frame is larger than the DPU's; a strict stack has that many times the DPU's bytes. */
 #define STRICT_STACK_FACTOR 4
 #define STRICT_STACK_LEAST (size_t)8192
-/* Where basic blocks are counted, a frame is seen: twice the DPU's bytes is more than its frames would take. */
+/* Where basic blocks are counted, a frame is seen: twice the DPU's bytes is more than its frames would take.
+ */
 #define STRICT_FRAME_FACTOR 2
 #define CLOCK_EVERY 64 /* switches */
 

@@ -8,7 +8,8 @@ dpu_error_t sim_transfer_one(const struct job *job, uint32_t i) {
     const struct dpu_t *dpu = job->dpus[i];
     if (job->gather != NULL)
         return sim_gather_one(job, i);
-    uint8_t *memory = job->in_mram ? dpu->mram + job->offset : dpu->image + dpu->program->host_offset + job->offset;
+    uint8_t *memory =
+        job->in_mram ? dpu->mram + job->offset : dpu->image + dpu->program->host_offset + job->offset;
     if (job->kind == JOB_FROM_DPU)
         memcpy(job->buffers[i], memory, job->length);
     else
@@ -80,8 +81,9 @@ static dpu_error_t check_gather(struct sim *sim, const struct transfer *transfer
     if (sim->profile.sg_blocks == 0)
         return sim_fail(sim, DPU_ERR_SG_NOT_ACTIVATED, "%s: the profile has no sgXferEnable=true",
                         transfer->call);
-    return in_mram ? DPU_OK
-                   : sim_fail(sim, DPU_ERR_SG_NOT_MRAM_SYMBOL, "%s: the symbol is not in MRAM", transfer->call);
+    return in_mram
+               ? DPU_OK
+               : sim_fail(sim, DPU_ERR_SG_NOT_MRAM_SYMBOL, "%s: the symbol is not in MRAM", transfer->call);
 }
 
 static dpu_error_t check_range(struct sim *sim, const struct transfer *transfer) {
@@ -104,7 +106,9 @@ static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const stru
     bool in_mram = (transfer->symbol.address & SIM_MRAM_ADDRESS) != 0;
     uint32_t address = transfer->symbol.address + transfer->offset;
     dpu_error_t error = check_range(sim, transfer);
-    struct job *job = error != DPU_OK ? NULL : sim_job_new(set, transfer->kind, !transfer->shared && transfer->gather == NULL);
+    struct job *job = error != DPU_OK
+                          ? NULL
+                          : sim_job_new(set, transfer->kind, !transfer->shared && transfer->gather == NULL);
     if (job == NULL) {
         free(transfer->gather);
         return error != DPU_OK ? error : sim_fail(sim, DPU_ERR_SYSTEM, "%s: out of memory", transfer->call);
@@ -266,8 +270,8 @@ static dpu_error_t push_gather(struct dpu_set_t set, dpu_xfer_t xfer, const char
     if (error != DPU_OK)
         return error;
     if ((xfer != DPU_XFER_TO_DPU && xfer != DPU_XFER_FROM_DPU) || block == NULL || block->f == NULL)
-        return sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: direction %d, or no function", transfer.call,
-                        (int)xfer);
+        return sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: direction %d, or no function",
+                        transfer.call, (int)xfer);
     size_t bytes = block->args == NULL ? 0 : block->args_size;
     transfer.gather = malloc(sizeof *transfer.gather + bytes);
     if (transfer.gather == NULL)
@@ -295,12 +299,11 @@ dpu_error_t dpu_push_sg_xfer(struct dpu_set_t dpu_set, dpu_xfer_t xfer, const ch
 dpu_error_t dpu_push_sg_xfer_symbol(struct dpu_set_t dpu_set, dpu_xfer_t xfer, struct dpu_symbol_t symbol,
                                     uint32_t symbol_offset, size_t length, get_block_t *get_block_info,
                                     dpu_sg_xfer_flags_t flags) {
-    return push_gather(dpu_set, xfer, NULL,
-                       (struct transfer){.call = "dpu_push_sg_xfer_symbol",
-                                         .symbol = symbol,
-                                         .offset = symbol_offset,
-                                         .length = length},
-                       get_block_info, flags);
+    return push_gather(
+        dpu_set, xfer, NULL,
+        (struct transfer){
+            .call = "dpu_push_sg_xfer_symbol", .symbol = symbol, .offset = symbol_offset, .length = length},
+        get_block_info, flags);
 }
 
 dpu_error_t dpu_broadcast_to(struct dpu_set_t dpu_set, const char *symbol_name, uint32_t symbol_offset,

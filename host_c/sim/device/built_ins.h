@@ -64,9 +64,9 @@ DPUSIM_UNARY(i_extsh, (uint32_t)(int16_t)a)
 DPUSIM_BINARY(i_add, a + b)
 DPUSIM_BINARY(i_sub, a - b)
 DPUSIM_BINARY(i_rsub, b - a)
-DPUSIM_BINARY(i_and, a & b)
-DPUSIM_BINARY(i_andn, ~a & b)
-DPUSIM_BINARY(i_nand, ~(a & b))
+DPUSIM_BINARY(i_and, a &b)
+DPUSIM_BINARY(i_andn, ~a &b)
+DPUSIM_BINARY(i_nand, ~(a &b))
 DPUSIM_BINARY(i_or, a | b)
 DPUSIM_BINARY(i_orn, ~a | b)
 DPUSIM_BINARY(i_nor, ~(a | b))
@@ -151,32 +151,48 @@ DPUSIM_TERNARY(i_rol_add, a + (b << (n & 31) | b >> (-n & 31)))
 #define __builtin_cmpb4_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_cmpb4((uint32_t)(ra), (uint32_t)(rb)))
 #define __builtin_cmpb4_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_cmpb4((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_ul_ul_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_ul_ul((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_ul_ul_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_ul_ul((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_ul_ul_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_ul_ul((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_ul_uh_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_ul_uh((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_ul_uh_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_ul_uh((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_ul_uh_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_ul_uh((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_uh_ul_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_uh_ul((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_uh_ul_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_uh_ul((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_uh_ul_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_uh_ul((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_uh_uh_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_uh_uh((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_uh_uh_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_uh_uh((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_uh_uh_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_uh_uh((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sl_ul_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sl_ul((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sl_ul_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sl_ul((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sl_ul_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sl_ul((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sl_uh_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sl_uh((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sl_uh_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sl_uh((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sl_uh_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sl_uh((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sl_sl_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sl_sl((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sl_sl_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sl_sl((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sl_sl_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sl_sl((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sl_sh_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sl_sh((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sl_sh_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sl_sh((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sl_sh_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sl_sh((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sh_ul_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sh_ul((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sh_ul_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sh_ul((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sh_ul_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sh_ul((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sh_uh_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sh_uh((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sh_uh_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sh_uh((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sh_uh_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sh_uh((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sh_sl_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sh_sl((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sh_sl_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sh_sl((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sh_sl_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sh_sl((uint32_t)(ra), dpusim_number(imm)))
 #define __builtin_mul_sh_sh_rrr(rc, ra, rb) DPUSIM_SET(rc, dpusim_i_mul_sh_sh((uint32_t)(ra), (uint32_t)(rb)))
-#define __builtin_mul_sh_sh_rri(rc, ra, imm) DPUSIM_SET(rc, dpusim_i_mul_sh_sh((uint32_t)(ra), dpusim_number(imm)))
-#define __builtin_lsl_add_rrri(rc, rb, ra, imm) DPUSIM_SET(rc, dpusim_i_lsl_add((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
-#define __builtin_lsl_sub_rrri(rc, rb, ra, imm) DPUSIM_SET(rc, dpusim_i_lsl_sub((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
-#define __builtin_lsr_add_rrri(rc, rb, ra, imm) DPUSIM_SET(rc, dpusim_i_lsr_add((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
-#define __builtin_rol_add_rrri(rc, rb, ra, imm) DPUSIM_SET(rc, dpusim_i_rol_add((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_mul_sh_sh_rri(rc, ra, imm)                                                                 \
+    DPUSIM_SET(rc, dpusim_i_mul_sh_sh((uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_lsl_add_rrri(rc, rb, ra, imm)                                                              \
+    DPUSIM_SET(rc, dpusim_i_lsl_add((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_lsl_sub_rrri(rc, rb, ra, imm)                                                              \
+    DPUSIM_SET(rc, dpusim_i_lsl_sub((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_lsr_add_rrri(rc, rb, ra, imm)                                                              \
+    DPUSIM_SET(rc, dpusim_i_lsr_add((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
+#define __builtin_rol_add_rrri(rc, rb, ra, imm)                                                              \
+    DPUSIM_SET(rc, dpusim_i_rol_add((uint32_t)(rb), (uint32_t)(ra), dpusim_number(imm)))
 
 #endif

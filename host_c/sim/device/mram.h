@@ -9,7 +9,7 @@
 #define DPU_MRAM_HEAP_POINTER ((__mram_ptr void *)dpusim_program.ops->mram_heap())
 
 /* Is n an integer constant expression? (The conditional's type tells a null pointer constant.) */
-#define DPUSIM_IS_CONSTANT(n) (sizeof(int) == sizeof(*(1 ? ((void *)((intptr_t)(n)*0)) : (int *)8)))
+#define DPUSIM_IS_CONSTANT(n) (sizeof(int) == sizeof(*(1 ? ((void *)((intptr_t)(n) * 0)) : (int *)8)))
 #define DPUSIM_CONSTANT(n, other) __builtin_choose_expr(DPUSIM_IS_CONSTANT(n), (n), (other))
 /* Refuses a wrong constant at compile time, as the SDK does. */
 #define DPUSIM_DMA_CHECK(name, n)                                                                            \

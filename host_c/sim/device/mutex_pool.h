@@ -10,9 +10,9 @@ struct mutex_pool {
 };
 
 #define MUTEX_POOL_INIT(NAME, N)                                                                             \
-    _Static_assert((N) > 0 && ((N) & ((N)-1)) == 0, "the number of mutexes must be a power of 2");           \
+    _Static_assert((N) > 0 && ((N) & ((N) - 1)) == 0, "the number of mutexes must be a power of 2");         \
     uint8_t dpusim_pool_##NAME[N] __atomic_bit;                                                              \
-    struct mutex_pool NAME = {dpusim_pool_##NAME, (N)-1};
+    struct mutex_pool NAME = {dpusim_pool_##NAME, (N) - 1};
 
 static inline void mutex_pool_lock(const struct mutex_pool *pool, uint16_t id) {
     dpusim_program.ops->lock(pool->hw_mutexes + (id & pool->mask), __FILE__, __LINE__);

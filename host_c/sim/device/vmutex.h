@@ -12,7 +12,7 @@ struct vmutex {
 
 #define VMUTEX_INIT(NAME, NV, NHW)                                                                           \
     _Static_assert((NV) > 0 && (NV) % 8 == 0, "the number of virtual mutexes must be a multiple of 8");      \
-    _Static_assert((NHW) > 0 && ((NHW) & ((NHW)-1)) == 0, "the number of mutexes must be a power of 2");     \
+    _Static_assert((NHW) > 0 && ((NHW) & ((NHW) - 1)) == 0, "the number of mutexes must be a power of 2");   \
     uint8_t dpusim_vmutex_##NAME[NV];                                                                        \
     struct vmutex NAME = {dpusim_vmutex_##NAME, (NV)};
 

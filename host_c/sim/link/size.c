@@ -10,7 +10,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     /* libdpu.so says what is wrong */
-    if (dpu_alloc(1, "workers=1,backend=simulator", &set) != DPU_OK || dpu_load(set, argv[1], &program) != DPU_OK)
+    if (dpu_alloc(1, "workers=1,backend=simulator", &set) != DPU_OK ||
+        dpu_load(set, argv[1], &program) != DPU_OK)
         return 1;
     dpusim_program_sizes(program, &sizes);
     printf("%s: IRAM about %u of %u instructions; WRAM %u variables + %u stacks, %u of %u left for the heap; "
