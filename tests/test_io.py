@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -357,6 +358,18 @@ def test_scaled_partials(tmp_path):
         arrays = made.accumulators | {name: np.ascontiguousarray(made.accumulators[name][:, :cut])}
         with pytest.raises(DataError, match="must be an array"):
             changed(made, accumulators=arrays)
+
+
+def test_a_partial_without_its_wide_primes_names_the_file(tmp_path):
+    stream = io.BytesIO()
+    write_partial(stream, scaled_partial([268369921, 268271617, 268238849]))
+    kind, records = take_apart(stream.getvalue())
+    study = StudyDoc.from_data(samples.STUDY | {"product": "scaled"})
+    header = canonical_bytes(json.loads(records[0][1]) | {"study_hash": study.hash})
+    (tmp_path / "bad.bfvp").write_bytes(put_together(kind, [(b"HEAD", header), (b"STDY", study.raw), *records[2:]]))
+    for read in (read_partial, describe):
+        with pytest.raises(DataError, match=r"bad\.bfvp: study .* no list of wide primes"):
+            read(tmp_path / "bad.bfvp")
 
 
 @pytest.mark.parametrize(

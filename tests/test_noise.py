@@ -417,7 +417,7 @@ def quotients(rng: np.random.Generator, mode: str, n: int, q: int, t: int, m: np
 
 
 @pytest.mark.parametrize("mode", noise.MODES)
-@pytest.mark.parametrize("n", [16, 64])
+@pytest.mark.parametrize("n", [16, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("message", ["zero", "half", "random"])
 @pytest.mark.parametrize("u", [1, 8])
 def test_scaled_products(mode, n, message, u):

@@ -148,17 +148,17 @@ def require_array(array: Any, shape: tuple[int, ...], dtype: type, what: str) ->
     return array
 
 
-def wide_primes_of(study: StudyDoc) -> tuple[int, ...]:
+def wide_primes_of(study: StudyDoc, where: str = "") -> tuple[int, ...]:
     """The primes that the accumulators of a study's scaled products have beyond the set's; () without such products.
 
     DataError when the study names scaled products and no primes; whether they are the right ones, a study's
-    checks tell (FORMAT.md, section 1).
+    checks tell (FORMAT.md, section 1). ``where`` begins messages.
     """
     if study.data.get("product") != "scaled":
         return ()
     primes = study.data.get("wide")
     if type(primes) is not list or not primes or any(type(p) is not int or not 1 < p < 1 << 32 for p in primes):
-        raise DataError(f"study {study.hash[:16]} has scaled products and no list of wide primes; plan it anew")
+        raise DataError(f"{where}study {study.hash[:16]} has scaled products and no list of wide primes; plan it anew")
     return tuple(primes)
 
 

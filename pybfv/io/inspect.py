@@ -115,7 +115,9 @@ def _partial(reader: RecordReader) -> dict[str, Any]:
     study = read_study_of(reader, header.study_hash, header.params)
     totals, skipped = reader.skip_to_end()
     partial.check_totals(reader, totals, header)
-    _check_skipped(reader, skipped, 16 * header.contributions + header.layout(study).bytes(header.entries))
+    _check_skipped(
+        reader, skipped, 16 * header.contributions + header.layout(study, reader.origin).bytes(header.entries)
+    )
     return _common(study, header.params) | {
         "key": header.key_id,
         "contributions": header.contributions,

@@ -131,9 +131,9 @@ class PartialHeader:
     ciphertexts: int
     entries: list[tuple[str, int]]
 
-    def layout(self, study: StudyDoc) -> Layout:
-        """How large the accumulators of that study are."""
-        return Layout(self.params, wide_primes_of(study))
+    def layout(self, study: StudyDoc, origin: str) -> Layout:
+        """How large the accumulators of that study are; ``origin`` names the file in messages."""
+        return Layout(self.params, wide_primes_of(study, f"{origin}: "))
 
 
 def take_header(reader: RecordReader) -> PartialHeader:
@@ -172,6 +172,6 @@ def read_partial(path: PathLike) -> Partial:
         ids = tuple(text[i : i + 32] for i in range(0, len(text), 32))
         if any(a >= b for a, b in itertools.pairwise(ids)):
             raise reader.damaged("its contribution ids are not sorted and distinct")
-        arrays = read_named(reader, ACCUMULATOR, header.layout(study), header.entries)
+        arrays = read_named(reader, ACCUMULATOR, header.layout(study, reader.origin), header.entries)
         check_totals(reader, reader.end(), header)
     return Partial(study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays)

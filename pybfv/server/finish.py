@@ -8,6 +8,7 @@ decrypts to nothing but the total; both steps are needed (tests/test_totals.py m
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -64,17 +65,16 @@ def require_key(study: Study, key_id: str, key: PublicKey | None) -> None:
 
 
 def unblinded(
-    state: np.ndarray, study: Study, total: Key, modulus: int, ring: native.Ring, backend: Backend
+    state: np.ndarray, study: Study, total: Key, modulus: int, lifter: native.Lifter | None, backend: Backend
 ) -> np.ndarray:
-    """The ciphertext [parts, L, N] of a total's accumulator."""
+    """The ciphertext [parts, L, N] of a total's accumulator; scaled products need the lifter."""
     kind, t = study.kind(total), study.moduli[modulus]
-    if kind == "scaled":
-        with native.Lifter(ring, study.wide) as lifter:
-            return lifter.scale_round(state, t)
+    if kind == "scaled" and lifter is not None:
+        return lifter.scale_round(state, t)
     acc = backend.acc_new(kind, len(state))
     try:
         backend.acc_load(acc, state)
-        array = backend.acc_finish(acc, [t % p if kind == "product" else 1 for p in ring.primes])
+        array = backend.acc_finish(acc, [t % p if kind == "product" else 1 for p in study.ps.primes])
         try:
             return backend.get(array)[0]
         finally:
@@ -95,10 +95,12 @@ def finish(partial: Partial, study: Study, key: PublicKey | None, backend: Backe
         raise DataError("the partial's accumulators are not those of its study; compute it anew")
     ps = study.ps
     finished: dict[str, np.ndarray] = {}
-    with native.Ring(ps.n, ps.primes) as ring:
+    with ExitStack() as stack:
+        ring = stack.enter_context(native.Ring(ps.n, ps.primes))
+        lifter = stack.enter_context(native.Lifter(ring, study.wide)) if study.wide else None
         pk = public.public_polys(ring, key.seed, key.p0) if key is not None else None
         for name, total, r, _ in names:
-            ct = unblinded(partial.accumulators[name], study, total, r, ring, backend)
+            ct = unblinded(partial.accumulators[name], study, total, r, lifter, backend)
             if study.reveal == "totals" and pk is not None:
                 ct = blind(ring, study, r, len(total) - 1, rerandomise(ring, pk, ct))
             finished[name] = ct
