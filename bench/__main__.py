@@ -1,4 +1,4 @@
-"""`python -m bench [--json]`: prints the table; exit code 1 when a target is missed."""
+"""`python -m bench [--json | --readme]`: prints the table; exit code 1 when a target is missed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import argparse
 import json
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 from bench import accumulate, files, report, simulator
 from bench.measure import machine
+
+README = Path(__file__).parent.parent / "README.md"
 
 
 def main() -> int:
     """Measures everything; about a minute and a half."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="pybfv beside Microsoft SEAL")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    kind.add_argument("--readme", action="store_true", help="put the comparison with SEAL into README.md")
     asked = parser.parse_args()
     print("bench: in memory, beside SEAL ...", file=sys.stderr)
     rows, sides = accumulate.measure()
@@ -22,8 +27,10 @@ def main() -> int:
     rows += files.measure()
     print("bench: the simulator beside the cpu ...", file=sys.stderr)
     rows += simulator.measure()
-    if asked.json:
-        versions = {name: version(name) for name in ("pybfv", "tenseal", "numpy")}
+    versions = {name: version(name) for name in ("pybfv", "tenseal", "numpy")}
+    if asked.readme:
+        report.put(README, report.markdown(rows, sides, machine(), versions))
+    elif asked.json:
         print(json.dumps(report.document(rows, sides, machine(), versions), indent=2))
     else:
         print(report.table(rows, sides, machine()))

@@ -26,22 +26,25 @@ def measure() -> tuple[list[Row], list[dict[str, Any]]]:
     ours = OurSide(SET, T, messages, COUNT)
     sums = (messages.sum(axis=0) * (COUNT // MESSAGES) % T).tolist()
     squares = [x * (COUNT // MESSAGES) % T for x in (messages**2 % T).sum(axis=0).tolist()]
-    check(ours.slots(ours.sum()) == sums, "our sum")
-    check(ours.slots(ours.squares()) == squares, "our sum of squares")
-    check(ours.slots(ours.scaled_squares()) == squares, "our scaled sum of squares")
+    check(ours.slots(total := ours.sum()) == sums, "our sum")
+    check(ours.slots(free := ours.squares()) == squares, "our sum of squares")
+    check(ours.slots(scaled := ours.scaled_squares()) == squares, "our scaled sum of squares")
     rows: list[Row] = []
-    sides = [_side(f"pybfv {SET}", ours.bits, ours.bytes, "128 bits, 2018 standard", "scale-free and scaled", None)]
+    left, free_left, scaled_left = (int(ours.budget(ours.finish(acc))) for acc in (total, free, scaled))
+    sides = [
+        _side(f"pybfv {SET}, scale-free", ours, "128 bits, 2018 standard", "scale-free", left, free_left),
+        _side(f"pybfv {SET}, scaled", ours, "128 bits, 2018 standard", "scaled", left, scaled_left),
+    ]
     for kind in (DEFAULT, LIKE):
         seal = SealSide(kind, T, messages, COUNT)
         total = seal.sum()
         check(seal.decrypt(total) == sums, "SEAL's sum")
-        part = seal.squares(MESSAGES, MESSAGES)
-        check(seal.decrypt(part) == [x * MESSAGES * pow(COUNT, -1, T) % T for x in squares], "SEAL's squares")
+        squared = seal.squares(COUNT, MESSAGES)
+        check(seal.decrypt(squared) == squares, "SEAL's squares")
         rows += _rows(ours, seal)
         secure = "128 bits, 2018 standard" if kind == DEFAULT else "none (its check is off)"
-        name = f"SEAL {kind}, key switching prime not counted"
-        sides.append(_side(name, seal.bits, seal.bytes, secure, "scaled", seal.budget(total)))
-        del seal, total, part
+        sides.append(_side(f"SEAL {kind}", seal, secure, "scaled", seal.budget(total), seal.budget(squared)))
+        del seal, total, squared
     return rows, sides
 
 
@@ -72,15 +75,18 @@ def _rows(ours: OurSide, seal: SealSide) -> list[Row]:
     ]
 
 
-def _side(name: str, bits: float, size: int, security: str, product: str, budget: int | None) -> dict[str, Any]:
+def _side(
+    name: str, side: OurSide | SealSide, security: str, product: str, after_sum: int, after_squares: int
+) -> dict[str, Any]:
     return {
         "side": name,
         "n": N,
-        "data_level_bits": round(bits, 1),
+        "data_level_bits": round(side.bits, 1),
         "t": T,
-        "bytes_per_ciphertext": size,
+        "bytes_per_ciphertext": side.bytes,
         "security": security,
         "product": product,
         "relinearised": False,
-        "noise_budget_after_sum": budget,
+        "noise_budget_after_sum": after_sum,
+        "noise_budget_after_squares": after_squares,
     }

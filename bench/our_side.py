@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import log2
 
 import numpy as np
 
@@ -61,6 +62,14 @@ class OurSide:
         """The phase, and its coefficient 0 decrypted: all that a total needs."""
         return round_phase(self.ring, self.secret.phase(ct), self.t, 0, 1, _HALF)[0]
 
+    def budget(self, ct: np.ndarray) -> float:
+        """Bits of noise budget left, as SEAL counts them: log2(q / (2 max |t phase mod q|)) over all coefficients."""
+        phase = self.secret.phase(ct)
+        q, inverse = self.q, {p: self.q // p * pow(self.q // p, -1, p) for p in self.ring.primes}
+        lifted = sum(plane.astype(object) * inverse[p] for plane, p in zip(phase, self.ring.primes, strict=True))
+        scaled = [int(x) * self.t % q for x in lifted]
+        return log2(q) - 1 - log2(max(1, *(min(x, q - x) for x in scaled)))
+
     def sum(self) -> native.Acc:
         """Accumulates all ciphertexts."""
         acc = self.backend.acc_new("sum", 2)
@@ -82,10 +91,15 @@ class OurSide:
         self.backend.sync()
         return acc
 
+    def finish(self, acc: native.Acc) -> np.ndarray:
+        """The ciphertext of an accumulator, [parts, L, N]."""
+        if acc.kind == "scaled":
+            return self.lifter.scale_round(self.backend.acc_save(acc), self.t)
+        factor = self.t if acc.kind == "product" else 1
+        array = self.backend.acc_finish(acc, [factor % p for p in self.ring.primes])
+        return self.backend.get(array)[0]
+
     def slots(self, acc: native.Acc) -> list[int]:
         """What an accumulator holds, slot by slot mod t: finished and decrypted; scale-free, -q taken off."""
-        if acc.kind == "scaled":
-            return self.decrypt(self.lifter.scale_round(self.backend.acc_save(acc), self.t))
-        factor, undo = (self.t, pow(-self.q, -1, self.t)) if acc.kind == "product" else (1, 1)
-        array = self.backend.acc_finish(acc, [factor % p for p in self.ring.primes])
-        return [x * undo % self.t for x in self.decrypt(self.backend.get(array)[0])]
+        undo = pow(-self.q, -1, self.t) if acc.kind == "product" else 1
+        return [x * undo % self.t for x in self.decrypt(self.finish(acc))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.measure import Row
@@ -40,6 +41,35 @@ def _columns(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(shown)
 
 
+def _numbers(side: dict[str, Any]) -> tuple[str, ...]:
+    left = str(side["noise_budget_after_sum"]), str(side["noise_budget_after_squares"])
+    return f"{side['data_level_bits']:.1f}", str(side["t"]), f"{side['bytes_per_ciphertext']:,}", *left
+
+
+def markdown(rows: Sequence[Row], sides: Sequence[dict[str, Any]], machine: str, versions: dict[str, str]) -> str:
+    """The comparison with SEAL as one Markdown table: what is compared, then SEAL's time over pybfv's."""
+    mine, free, theirs = sides[0], *sides[2:]
+    names = (mine["side"].split(",")[0], free["side"], theirs["side"])
+    lines = [f"| | {' | '.join(names)} |", "| --- " * 4 + "|"]
+    facts = ("bits of the data level", "t", "bytes of a ciphertext", "noise budget left after the sum, bits")
+    both = list(zip(*(_numbers(side) for side in sides), strict=True))
+    for what, cells in zip(facts, both, strict=False):
+        lines.append(f"| {what} | {cells[0]} | {cells[2]} | {cells[3]} |")
+    squares = both[-1]
+    free_left = f"{squares[0]} (scale-free), {squares[1]} (scaled)"
+    lines.append(f"| the same after the squares | {free_left} | {squares[2]} | {squares[3]} |")
+    lines.append(f"| security | {' | '.join(side['security'] for side in (sides[0], *sides[2:]))} |")
+    pairs: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.seal is not None and "; SEAL" in row.name:
+            pairs.setdefault(row.name.split(";")[0], []).append(row)
+    for what, found in pairs.items():
+        cells = [f"{_number(row.seal or 0)} ({row.ratio:.3g}x)" for row in found]
+        lines.append(f"| {what}, us | {_number(found[0].ours)} | {' | '.join(cells)} |")
+    about = f"N = 4096, one thread, {machine}; " + ", ".join(f"{k} {v}" for k, v in versions.items())
+    return "\n".join([*lines, "", f"{about}. In brackets: SEAL's time over pybfv's.", " ".join(NOTES[2:]), ""])
+
+
 def table(rows: Sequence[Row], sides: Sequence[dict[str, Any]], machine: str) -> str:
     """Everything for a reader."""
     lines = [("", "unit", "pybfv", "SEAL", "ratio", "target")]
@@ -47,12 +77,23 @@ def table(rows: Sequence[Row], sides: Sequence[dict[str, Any]], machine: str) ->
         seal = "" if row.seal is None else _number(row.seal)
         ratio = "" if row.ratio is None else f"{row.ratio:.3g}x"
         lines.append((row.name, row.unit, _number(row.ours), seal, ratio, _target(row)))
-    about = [("", "data-level bits", "t", "bytes", "product", "security")]
+    about = [("", "data-level bits", "t", "bytes", "budget left: sum", "squares", "product", "security")]
     for side in sides:
-        numbers = f"{side['data_level_bits']:.1f}", str(side["t"]), f"{side['bytes_per_ciphertext']:,}"
-        about.append((side["side"], *numbers, side["product"], side["security"]))
+        about.append((side["side"], *_numbers(side), side["product"], side["security"]))
     parts = f"Times on: {machine}", _columns(lines), f"N = 4096:\n{_columns(about)}", "\n".join(NOTES)
     return "\n\n".join(parts)
+
+
+BEGIN, END = "<!-- begin: python -m bench --readme -->\n", "<!-- end -->\n"
+
+
+def put(path: Path, text: str) -> None:
+    """Replaces what stands between the two marks in a file."""
+    before, _, rest = path.read_text().partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise SystemExit(f"bench: {path.name} lacks the marks {BEGIN.strip()} and {END.strip()}")
+    path.write_text(f"{before}{BEGIN}{text}{END}{after}")
 
 
 def document(

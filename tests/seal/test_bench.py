@@ -75,8 +75,40 @@ def test_the_command_tells_missed_targets(monkeypatch, capsys, ratio: float) -> 
 def test_the_table() -> None:
     rows = [Row("variance", "us", 8.0, 1760.0, at_least=20), Row("memory", "MB", 310.0, below=300)]
     side = {"side": "ours", "data_level_bits": 109.0, "t": 5, "bytes_per_ciphertext": 131072}
+    side |= {"noise_budget_after_sum": 61, "noise_budget_after_squares": 8}
     text = report.table(rows, [side | {"product": "scale-free", "security": "128 bits"}], "some CPU")
     assert "some CPU" in text
     assert ["variance", "us", "8", "1,760", "220x", ">=", "20", "met"] in [x.split() for x in text.splitlines()]
     assert ["memory", "MB", "310", "<", "300", "MISSED"] in [x.split() for x in text.splitlines()]
     assert "131,072" in text
+    assert " 61 " in text
+
+
+def test_the_readme_has_one_table(tmp_path) -> None:
+    side = {"data_level_bits": 109.0, "t": 5, "bytes_per_ciphertext": 131072, "security": "128 bits"}
+    side |= {"noise_budget_after_sum": 61, "noise_budget_after_squares": 8, "product": "scaled"}
+    names = ("pybfv n4096_q109, scale-free", "pybfv n4096_q109, scaled", "SEAL default", "SEAL 109-bit")
+    rows = [Row("variance, per ciphertext; SEAL default", "us", 8.0, 1760.0)]
+    rows += [Row("variance, per ciphertext; SEAL 109-bit", "us", 8.0, 3520.0), Row("memory", "MB", 1.0)]
+    text = report.markdown(rows, [side | {"side": x} for x in names], "some CPU", {"tenseal": "1"})
+    assert "| variance, per ciphertext, us | 8 | 1,760 (220x) | 3,520 (440x) |" in text.splitlines()
+    assert "memory" not in text
+    assert "| the same after the squares | 8 (scale-free), 8 (scaled) | 8 | 8 |" in text
+    page = tmp_path / "page.md"
+    page.write_text(f"a\n{report.BEGIN}old\n{report.END}b\n")
+    report.put(page, text)
+    report.put(page, text)
+    assert page.read_text() == f"a\n{report.BEGIN}{text}{report.END}b\n"
+    page.write_text("no marks")
+    with pytest.raises(SystemExit, match="lacks the marks"):
+        report.put(page, text)
+
+
+def test_budgets_are_those_of_seal() -> None:
+    t = accumulate.T
+    messages = np.random.default_rng(2).integers(0, t, (2, N), dtype=np.int64)
+    ours, seal = OurSide(accumulate.SET, t, messages, 2), SealSide(LIKE, t, messages, 2)
+    assert abs(ours.budget(ours.encrypt()) - seal.budget(seal.encrypt())) < 4
+    scaled, theirs = ours.budget(ours.finish(ours.scaled_squares())), seal.budget(seal.squares(2, 2))
+    assert abs(scaled - theirs) < 4
+    assert ours.budget(ours.finish(ours.squares())) < scaled
