@@ -47,7 +47,8 @@ class Accumulation:
         stride = study.per_block
         array = backend.put(ciphertexts, borrow=True)
         try:
-            for name, key, r, _ in study.names():
+            # squares last: the cpu keeps what it lifts for a product of two, and a square then takes it from there
+            for name, key, r, _ in sorted(study.names(), key=lambda entry: len(set(entry[1])) < len(entry[1])):
                 first = [study.index(c, r) for c in key]
                 if len(key) == 1:
                     backend.acc_add(self._accs[name], array, first[0], stride, blocks)

@@ -3,6 +3,8 @@
 #ifndef PYBFV_RNS_VECTOR_H
 #define PYBFV_RNS_VECTOR_H
 
+#include <string.h>
+
 #include "../rns.h"
 #include "ntt_vector.h"
 
@@ -46,42 +48,55 @@ VEC_INLINE struct vec_sums vec_rns_round(const uint32_t *restrict y, size_t stri
     return v;
 }
 
-/* count: change->count, as a constant where it is one. */
-VEC_INLINE void vec_rns_convert_count(uint32_t *restrict out, const uint32_t *restrict y, size_t n,
-                                      const struct rns_change *change, uint32_t count) {
-    for (size_t c = 0; c < n; c += VEC_LANES) {
-        const struct vec_sums v = vec_rns_round(y + c, n, count, change);
+/* Of `width` coefficients; planes lie `from` and `to` words apart. count: change->count, as a constant where
+ * it is one. */
+VEC_INLINE void vec_rns_convert_count(uint32_t *restrict out, size_t to, const uint32_t *restrict y,
+                                      size_t from, size_t width, const struct rns_change *change,
+                                      uint32_t count) {
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        const struct vec_sums v = vec_rns_round(y + c, from, count, change);
         for (uint32_t k = 0; k < change->targets; k++) {
             const struct rns_target *target = &change->target[k];
             const vec p = vec_set1(target->mod.p), f = vec_set1(target->lifted[count]);
             struct vec_sums sum = {vec_mul_even(v.even, f), vec_mul_even(v.odd, f)};
             for (uint32_t i = 0; i < count; i++) {
-                sum = vec_add_product(sum, vec_load(y + i * n + c), target->lifted[i]);
+                sum = vec_add_product(sum, vec_load(y + i * from + c), target->lifted[i]);
             }
-            vec_store(out + k * n + c, vec_fold(vec_redc(sum, vec_set1(target->neg_inv), p), p));
+            vec_store(out + k * to + c, vec_fold(vec_redc(sum, vec_set1(target->neg_inv), p), p));
         }
     }
 }
+
+/* Coefficients whose many digits are brought together first: planes a power of two apart would push each
+ * other out of the first-level cache. */
+#define RNS_NEAR ((size_t)64)
 
 /* In: n >= VEC_LANES, change->narrow. */
 static inline void vec_rns_convert(uint32_t *restrict out, const uint32_t *restrict y, size_t n,
                                    const struct rns_change *change) {
     switch (change->count) {
     case 2:
-        vec_rns_convert_count(out, y, n, change, 2);
-        break;
+        vec_rns_convert_count(out, n, y, n, n, change, 2);
+        return;
     case 3:
-        vec_rns_convert_count(out, y, n, change, 3);
-        break;
+        vec_rns_convert_count(out, n, y, n, n, change, 3);
+        return;
     case 4:
-        vec_rns_convert_count(out, y, n, change, 4);
-        break;
+        vec_rns_convert_count(out, n, y, n, n, change, 4);
+        return;
     case 5:
-        vec_rns_convert_count(out, y, n, change, 5);
-        break;
+        vec_rns_convert_count(out, n, y, n, n, change, 5);
+        return;
     default:
-        vec_rns_convert_count(out, y, n, change, change->count);
         break;
+    }
+    const size_t width = n < RNS_NEAR ? n : RNS_NEAR;
+    for (size_t c = 0; c < n; c += width) {
+        _Alignas(64) uint32_t near[BFV_MAX_PRIMES * RNS_NEAR];
+        for (uint32_t i = 0; i < change->count; i++) {
+            memcpy(near + i * width, y + i * n + c, width * sizeof *near);
+        }
+        vec_rns_convert_count(out + c, n, near, width, width, change, change->count);
     }
 }
 
