@@ -42,6 +42,11 @@ FAST = [
     "time_out",
     "fork",
     "truncated",
+    "callbacks",
+    "gather",
+    "from_memory",
+    "chips",
+    "drop_in",
 ]
 STRICT = [
     "tasklets_strict",
@@ -56,7 +61,17 @@ STRICT = [
     "log",
 ]
 PORTABLE = ["synchronisation_strict", "faults_strict", "tasklets_faithful", "too_few"]
-SANITIZED = ["load", "queue", "tasklets_strict", "synchronisation_strict", "too_few", "log", "dma_strict"]
+SANITIZED = [
+    "callbacks",
+    "gather",
+    "load",
+    "queue",
+    "tasklets_strict",
+    "synchronisation_strict",
+    "too_few",
+    "log",
+    "dma_strict",
+]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

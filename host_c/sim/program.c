@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Of native code with a call at each block and a check at each access, for one instruction of a DPU. */
-#define SIM_BYTES_AN_INSTRUCTION 8
+#define SIM_BYTES_AN_INSTRUCTION 5
 
 uint32_t sim_section_bytes(struct dpusim_range range) {
     return range.start == NULL ? 0 : (uint32_t)(range.stop - range.start);

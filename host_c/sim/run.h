@@ -87,6 +87,9 @@ extern _Thread_local struct tasklet *sim_self;
 uint64_t sim_now(void); /* nanoseconds */
 uint64_t sim_random(struct run *run);
 
+/* Basic blocks until the next tick. */
+uint32_t sim_next_fuel(struct run *run);
+
 /* Perhaps lets another tasklet run. */
 void sim_yield(struct tasklet *self);
 

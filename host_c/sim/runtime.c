@@ -347,7 +347,7 @@ static uint32_t rt_tick(const void *pc) {
     struct run *run = self->run;
     self->pc = (uintptr_t)pc - 1;
     sim_yield(self);
-    return run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : run->fuel;
+    return sim_next_fuel(run);
 }
 
 static void rt_overflow(const void *pc) {
@@ -360,7 +360,7 @@ static uint32_t rt_stack_left(const void *frame) {
     const struct tasklet *self = sim_self;
     uintptr_t used = self->stack_top - (uintptr_t)frame,
               all = self->run->instance->program->stack_size[self->id];
-    return self->run->threads || used > all ? 0 : (uint32_t)(all - used);
+    return self->run->threads ? (uint32_t)all : used > all ? 0 : (uint32_t)(all - used);
 }
 
 const struct dpusim_ops sim_ops = {

@@ -241,7 +241,7 @@ dpu_error_t sim_gather_one(const struct job *job, uint32_t i);
 struct gather {
     get_block_t block;
     dpu_sg_xfer_flags_t flags;
-    uint8_t args[];
+    _Alignas(max_align_t) uint8_t args[];
 };
 
 /* callback.c */

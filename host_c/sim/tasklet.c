@@ -48,6 +48,10 @@ uint64_t sim_random(struct run *run) {
     return x * UINT64_C(0x2545F4914F6CDD1D);
 }
 
+uint32_t sim_next_fuel(struct run *run) {
+    return run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : run->fuel;
+}
+
 struct run *sim_run_new(void) {
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL)
@@ -367,6 +371,8 @@ static void run_fibres(struct run *run) {
         for (;;) {
             sim_self = tasklet;
             program->stack_limit = tasklet->stack_limit;
+            if (program->fuel == 0) /* the last one stopped in its tick, this one perhaps not */
+                program->fuel = sim_next_fuel(run);
             fibre_switch(&run->scheduler, &tasklet->fibre);
             sim_self = NULL;
             if (run->signal != 0)
@@ -556,7 +562,7 @@ dpu_error_t sim_run(struct run *run, struct dpu_t *dpu) {
     boot(run, dpu);
     struct dpusim_program *program = run->instance->program;
     bool whole = swap_in(run, dpu);
-    program->fuel = run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : run->fuel;
+    program->fuel = sim_next_fuel(run);
     program->stack_limit = 0;
     if (whole && run->threads) {
         run_threads(run);

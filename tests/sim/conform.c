@@ -53,11 +53,11 @@ void check_report(struct dpu_set_t set, const char *const *parts) {
 }
 
 int main(int argc, char **argv) {
-    static const struct conform_case *const tables[] = {host_cases, run_cases};
+    static const struct conform_case *const tables[] = {host_cases, run_cases, api_cases};
     if (argc != 3)
         return 2;
     program = argv[1];
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 3; i++)
         for (const struct conform_case *c = tables[i]; c->name != NULL; c++)
             if (strcmp(c->name, argv[2]) == 0) {
                 c->test();

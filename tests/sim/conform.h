@@ -52,6 +52,6 @@ struct conform_case {
 };
 #define CASE(name) {#name, test_##name}
 
-extern const struct conform_case host_cases[], run_cases[]; /* a NULL name ends them */
+extern const struct conform_case host_cases[], run_cases[], api_cases[]; /* a NULL name ends them */
 
 #endif
