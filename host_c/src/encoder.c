@@ -1,5 +1,6 @@
 /* Integers to scaled plaintexts round(q m / t) mod q, and slots back.
  * Values are messages: no branch, index or division depends on them. */
+#include "declassify.h"
 #include "ring.h"
 #include "wide.h"
 #include "wipe.h"
@@ -386,7 +387,7 @@ int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t wor
         memcpy(wide, m + (size_t)k * words, words * sizeof *m);
         below &= wide_less(wide, encoder->t, WIDE_T_WORDS);
     }
-    if (below == 0) {
+    if (declassify(below) == 0) { /* that a coefficient is out of range */
         return BFV_E_ARGUMENT;
     }
     const size_t bytes = ring_poly_words(slots) * sizeof(uint32_t);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "cpu/kernels.h"
+#include "declassify.h"
 
 #define CACHE_LINE ((size_t)64)
 #define HUGE_PAGE ((size_t)1 << 21)
@@ -285,7 +286,7 @@ int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys) 
     }
     for (uint64_t k = 0; k < polys; k++) {
         for (uint32_t i = 0; i < ring->count; i++, x += ring->n) {
-            if (!ring->body->check(x, ring->n, ring->prime[i].p)) {
+            if (!declassify(ring->body->check(x, ring->n, ring->prime[i].p))) { /* that x is damaged */
                 return BFV_E_RESIDUE;
             }
         }
@@ -376,7 +377,7 @@ int bfv_from_int64(const bfv_ring *ring, const int64_t *values, uint32_t *out) {
         outside |= ((uint64_t)values[k] + ((UINT64_C(1) << 62) - 1)) >> 63;
         outside |= (((uint64_t)values[k] - (UINT64_C(1) << 62)) >> 63) ^ 1;
     }
-    if (outside != 0) {
+    if (declassify(outside) != 0) { /* that a value is out of range */
         return BFV_E_ARGUMENT;
     }
     for (uint32_t i = 0; i < ring->count; i++) {

@@ -1,6 +1,7 @@
 /* Randomness into polynomials, and encryption under a public key. The random
  * bytes come from the caller; what they become is part of the file format.
  * Nothing here touches a secret key: the server re-randomises with it too. */
+#include "declassify.h"
 #include "ring.h"
 #include "small.h"
 #include "wipe.h"
@@ -60,7 +61,7 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
     }
     size_t accepted = 0;
     for (size_t i = 0; i < bytes; i++) {
-        accepted += rnd[i] != TERNARY_REJECT;
+        accepted += declassify(rnd[i] != TERNARY_REJECT); /* which bytes are rejected */
     }
     if (accepted < n) {
         return BFV_E_RANDOM;
@@ -72,7 +73,7 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
         const uint32_t byte = rnd[i];
         const uint32_t third = (byte * 171) >> 9; /* floor(byte / 3) for byte < 256 */
         out[next] = (int8_t)((int32_t)(byte - 3 * third) - 1);
-        next += byte != TERNARY_REJECT;
+        next += (uint32_t)declassify(byte != TERNARY_REJECT);
     }
     return BFV_OK;
 }

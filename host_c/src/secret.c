@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "declassify.h"
 #include "ring.h"
 #include "small.h"
 #include "wide.h"
@@ -62,7 +63,8 @@ static uint32_t *secret_map(size_t size) {
 }
 
 int bfv_secret_open(const bfv_ring *ring, const int8_t *s, bfv_secret **out) {
-    if (!ring_is_open(ring) || s == NULL || out == NULL || small_exceeds(s, ring->n, TERNARY_LIMIT) != 0) {
+    if (!ring_is_open(ring) || s == NULL || out == NULL ||
+        declassify(small_exceeds(s, ring->n, TERNARY_LIMIT)) != 0) {
         return BFV_E_ARGUMENT;
     }
     bfv_secret *secret = malloc(sizeof *secret);
@@ -128,7 +130,7 @@ static int encrypt_with(const bfv_secret *secret, const uint32_t *a, const int8_
 int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t *e, uint32_t *p0) {
     if (!secret_is_open(secret) || a == NULL || e == NULL || !is_apart(secret, p0, a, 1) ||
         overlaps(e, secret->ring->n, p0, ring_poly_words(secret->ring) * sizeof *p0) ||
-        small_exceeds(e, secret->ring->n, ERROR_LIMIT) != 0) {
+        declassify(small_exceeds(e, secret->ring->n, ERROR_LIMIT)) != 0) {
         return BFV_E_ARGUMENT;
     }
     const uint32_t n = secret->ring->n;
@@ -293,7 +295,7 @@ int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t
             outside |= phase[(size_t)i * ring->n + k] >= ring->prime[i].p;
         }
     }
-    if (outside != 0) {
+    if (declassify(outside) != 0) { /* that the phase is damaged */
         return BFV_E_RESIDUE;
     }
     struct rounding r;
@@ -307,7 +309,7 @@ int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t
         noisy |= round_one(&r, ring, phase, first + k, &work, out + (size_t)k * words);
     }
     wipe(&work, sizeof work);
-    if (noisy != 0) {
+    if (declassify(noisy) != 0) { /* that decryption fails: nothing else is told */
         memset(out, 0, out_bytes);
         return BFV_E_NOISE;
     }
