@@ -1,4 +1,7 @@
-"""`python -m bench [--json]`: prints the table; exit code 1 when a target is missed."""
+"""`python -m bench [--json]`: prints the table; exit code 1 when a target is missed.
+
+`python -m bench timing [--seconds S]`: do calls take longer for some secrets than for others (bench/timing.py)?
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,19 @@ import json
 import sys
 from importlib.metadata import version
 
-from bench import accumulate, files, report, simulator
+from bench import accumulate, files, report, simulator, timing
 from bench.measure import machine
 
 
 def main() -> int:
     """Measures everything; about a minute and a half."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="pybfv beside Microsoft SEAL")
+    parser.add_argument("what", nargs="?", choices=["table", "timing"], default="table", help="timing: of secrets")
+    parser.add_argument("--seconds", type=float, default=10, help="timing: of each call")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     asked = parser.parse_args()
+    if asked.what == "timing":
+        return timing.main(asked.seconds)
     print("bench: in memory, beside SEAL ...", file=sys.stderr)
     rows, sides = accumulate.measure()
     print("bench: from file to file ...", file=sys.stderr)

@@ -140,6 +140,7 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return holder, server
 
 
+@pytest.mark.slow
 def test_no_byte_of_the_key_on_the_server(parties):
     holder, server = parties
     wanted = needles(np.load(holder / "s.npy"), flow.load_study(str(server / "study.json")).ps.primes)
@@ -157,6 +158,7 @@ def test_no_byte_of_the_key_on_the_server(parties):
     assert hits(dump, wanted) == set()
 
 
+@pytest.mark.slow
 def test_the_search_finds_a_key(parties):
     """In its file, and in a process that has it: else the test above would prove nothing."""
     holder, server = parties

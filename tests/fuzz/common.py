@@ -67,5 +67,6 @@ def refusal_or(function: Callable, *arguments, also: tuple[type[Exception], ...]
 
 def run(target: Callable[[bytes], None]) -> None:
     """Fuzzes one function; the command line is libFuzzer's."""
-    atheris.Setup(sys.argv, target)
+    # as a shell would start it: so libFuzzer starts itself again to merge a corpus
+    atheris.Setup([f"{sys.executable} {sys.argv[0]}", *sys.argv[1:]], target)
     atheris.Fuzz()

@@ -158,7 +158,7 @@ class World:
         polys = source.byte() % 3
         a, b = self.array(polys), self.array(polys)
         out = source.pick([None, None, a, b, self.array(polys)])
-        if isinstance(a, np.ndarray) and a.ndim == 3 and a.shape[0] == 2 and source.byte() % 4 == 0:
+        if isinstance(a, np.ndarray) and a.shape == (2, *self.tail) and source.byte() % 4 == 0:
             a, out = a[:1], a.reshape(-1)[: a[0].size + 1][1:].reshape(1, *self.tail) if a.flags.c_contiguous else out
         call = source.byte() % 14
         if call == 0:

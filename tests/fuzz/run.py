@@ -22,6 +22,8 @@ BUILD = HERE.parents[1] / "build" / "fuzz"
 C_TARGETS = ("fuzz_backend", "fuzz_ring")
 PYTHON_TARGETS = ("fuzz_files", "fuzz_text", "fuzz_binding")
 LENGTH = {"fuzz_backend": 1024, "fuzz_ring": 1024, "fuzz_files": 512, "fuzz_text": 512, "fuzz_binding": 512}
+STRETCH = 600
+"""Seconds of one process: a longer run is cut, as atheris loses memory where comparisons of arrays are traced."""
 MAX_INPUTS = 400
 """Inputs of a packed corpus."""
 
@@ -59,18 +61,22 @@ def fuzz(name: str, seconds: int, keep: bool) -> tuple[bool, str]:
         shutil.rmtree(folder, ignore_errors=True)
     unpack(name, folder)
     before = len(list(folder.iterdir()))
-    done = subprocess.run(
-        command(name, f"-max_total_time={seconds}", f"-artifact_prefix={BUILD}/{name}-", folder),
-        capture_output=True,
-        cwd=BUILD,
-    )
-    output = (done.stderr + done.stdout).decode(errors="replace")
-    ran = re.search(r"Done (\d+) runs in (\d+) second", output)
-    reached = re.findall(r"cov: (\d+) ft: (\d+)", output)
-    if done.returncode or ran is None or not reached:
-        return False, f"{name}: a fault (exit {done.returncode})\n" + "\n".join(output.splitlines()[-40:])
-    runs, spent = int(ran[1]), max(1, int(ran[2]))
-    edges, features = reached[-1]
+    runs, spent = 0, 0
+    while spent < seconds:
+        done = subprocess.run(
+            command(
+                name, f"-max_total_time={min(STRETCH, seconds - spent)}", f"-artifact_prefix={BUILD}/{name}-", folder
+            ),
+            capture_output=True,
+            cwd=BUILD,
+        )
+        output = (done.stderr + done.stdout).decode(errors="replace")
+        ran = re.search(r"Done (\d+) runs in (\d+) second", output)
+        reached = re.findall(r"cov: (\d+) ft: (\d+)", output)
+        if done.returncode or ran is None or not reached:
+            return False, f"{name}: a fault (exit {done.returncode})\n" + "\n".join(output.splitlines()[-40:])
+        runs, spent = runs + int(ran[1]), spent + max(1, int(ran[2]))
+        edges, features = reached[-1]
     new = len(list(folder.iterdir())) - before
     figures = f"{name:13} {runs:10} runs {runs // spent:6}/s {edges:>6} edges {features:>6} features {new:5} new inputs"
     return True, figures
