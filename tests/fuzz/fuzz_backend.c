@@ -487,7 +487,7 @@ static bool open_world(struct world *w, struct input *in) {
     int expected = options.body != NULL && strcmp(options.body, "none") == 0 ? BFV_E_UNSUPPORTED : BFV_OK;
     switch (pick(in, 64)) {
     case 1:
-        options.n = next_byte(in), expected = BFV_E_ARGUMENT;
+        options.n = next_byte(in), expected = options.n == w->r.n ? expected : BFV_E_ARGUMENT;
         break;
     case 2:
         options.count = pick(in, 2) == 0 ? 0 : UINT32_MAX, expected = BFV_E_ARGUMENT;

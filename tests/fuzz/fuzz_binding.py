@@ -215,7 +215,11 @@ class World:
             self.secret.encrypt(self.array(), source.pick([None, self.array()]), self.octets(100))
         elif call == 2:
             ciphertext = self.array(2 + source.byte() % 2)
-            inside = ciphertext[0] if isinstance(ciphertext, np.ndarray) and ciphertext.ndim > 1 else None
+            inside = (
+                ciphertext[0]
+                if isinstance(ciphertext, np.ndarray) and ciphertext.ndim > 1 and len(ciphertext)
+                else None
+            )
             self.secret.phase(ciphertext, source.pick([None, self.array(), inside]))
         elif call == 3:
             bound = source.pick([0, 1, Fraction(1, 3), Fraction(1, 2), Fraction(-1, 3), (1 << 63) - 1, self.integer()])
