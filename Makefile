@@ -15,6 +15,8 @@ help:
 
 include host_c/rules.mk
 include host_c/upmem.mk
+include tests/fuzz/fuzz.mk
+include tests/ct/ct.mk
 
 # The C library, next to its binding.
 lib: tools pybfv/native/libpybfv.so sim

@@ -1,4 +1,7 @@
-"""`python -m bench [--json | --readme]`: prints the table; exit code 1 when a target is missed."""
+"""`python -m bench [--json | --readme]`: prints the table; exit code 1 when a target is missed.
+
+`python -m bench timing [--seconds S]`: do calls take longer for some secrets than for others (bench/timing.py)?
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import accumulate, files, report, simulator
+from bench import accumulate, files, report, simulator, timing
 from bench.measure import machine
 
 README = Path(__file__).parent.parent / "README.md"
@@ -17,10 +20,14 @@ README = Path(__file__).parent.parent / "README.md"
 def main() -> int:
     """Measures everything; about a minute and a half."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="pybfv beside Microsoft SEAL")
+    parser.add_argument("what", nargs="?", choices=["table", "timing"], default="table", help="timing: of secrets")
+    parser.add_argument("--seconds", type=float, default=10, help="timing: of each call")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     kind.add_argument("--readme", action="store_true", help="put the comparison with SEAL into README.md")
     asked = parser.parse_args()
+    if asked.what == "timing":
+        return timing.main(asked.seconds)
     print("bench: in memory, beside SEAL ...", file=sys.stderr)
     rows, sides = accumulate.measure()
     print("bench: from file to file ...", file=sys.stderr)

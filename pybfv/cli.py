@@ -550,6 +550,7 @@ def main(args: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     _open_streams()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing uses it, and its threads take address space
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # keys and data never go into a core dump
     try:
         # not cli.main: it would turn a broken pipe into exit 1

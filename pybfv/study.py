@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from pybfv.errors import DataError, PlanError, PybfvError, UsageError
+from pybfv.io.canonical import canonical_bytes
 from pybfv.io.study import StudyDoc
 from pybfv.params import ParameterSet, check_plain_modulus, factor_batching, get_set, wide_primes
 from pybfv.scheme import noise
@@ -165,9 +166,11 @@ class Study:
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as e:
             raise DataError(f"{where}: not a valid study document ({type(e).__name__}: {e}); plan it anew") from e
         expected = self.document()
-        if expected != data:
-            keys = sorted(k for k in {*expected, *data} if expected.get(k) != data.get(k))
-            raise DataError(f"{where}: field {keys[0]!r} does not follow from the rest; plan it anew")
+        # as text: to Python 1 and True are equal, and so are null and a field that isn't there
+        known, found = ({k: canonical_bytes(v) for k, v in fields.items()} for fields in (expected, data))
+        for key in sorted({*known, *found}):
+            if known.get(key) != found.get(key):
+                raise DataError(f"{where}: field {ascii(key)[:60]} does not follow from the rest; plan it anew")
 
     def _read(self, data: dict[str, Any]) -> None:
         if data["format"] != FORMAT or data["version"] != VERSION:

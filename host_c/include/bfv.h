@@ -9,7 +9,10 @@
  *     primitive 2N-th root of unity mod p_i.
  *   Every function returns BFV_OK or a negative status; on error its outputs
  *     are unchanged unless it says otherwise. No function exits or prints.
- *   Alias: inputs and outputs must not overlap unless a function says so.
+ *   Alias: an output that overlaps an input gives BFV_E_ARGUMENT, unless a function says
+ *     so; where it may be an input, it may not lie partly in it.
+ *   Handles: what was closed must not be used again. Arrays and accumulators are looked up first, so a
+ *     dropped one, or another backend's, gives BFV_E_ARGUMENT.
  *   Thread use: a ring, an encoder and a lifter may be shared
  *     between threads; a backend and what it owns belong to one thread at a time.
  */

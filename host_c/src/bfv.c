@@ -41,8 +41,8 @@ static void list_remove(struct backend_item **list, const struct backend_item *i
     *list = item->next;
 }
 
-static bool is_aligned(const void *words) {
-    return words != NULL && (uintptr_t)words % _Alignof(uint32_t) == 0;
+static bool is_words(const uint32_t *words) {
+    return is_aligned(words, _Alignof(uint32_t));
 }
 
 /* Whether `count` ciphertexts (at least one) can exist in memory. */
@@ -60,7 +60,7 @@ static bool terms_are_inside(const bfv_array *array, uint64_t first, uint64_t st
 
 /* BFV_OK when x[L][N] holds residues only. */
 static int check_plain(const bfv_backend *backend, const uint32_t *x) {
-    return is_aligned(x) ? bfv_check_residues(backend->ring, x, 1) : BFV_E_ARGUMENT;
+    return is_words(x) ? bfv_check_residues(backend->ring, x, 1) : BFV_E_ARGUMENT;
 }
 
 /* Remembers the first error of work that was begun, for bfv_sync. Bad arguments and residues began
@@ -232,7 +232,7 @@ static int array_deliver(bfv_backend *backend, bfv_array *array, int status, bfv
 
 int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count, bfv_array **out,
             bfv_ticket *ticket) {
-    if (!is_open(backend) || desc == NULL || !is_aligned(src) || out == NULL || desc->n != backend->ring->n ||
+    if (!is_open(backend) || desc == NULL || !is_words(src) || out == NULL || desc->n != backend->ring->n ||
         desc->primes != backend->ring->count || desc->parts < 2 || desc->parts > BFV_MAX_PARTS ||
         desc->form > BFV_FORM_LIMB || desc->purpose > BFV_CONVOLVE ||
         (desc->flags & ~(uint32_t)BFV_PUT_BORROW) != 0 || desc->reserved != 0 ||
@@ -259,7 +259,7 @@ int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uin
 }
 
 int bfv_get(bfv_backend *backend, const bfv_array *array, uint64_t first, uint64_t count, uint32_t *dst) {
-    if (!owns_array(backend, array) || !is_aligned(dst) || !terms_are_inside(array, first, 1, count)) {
+    if (!owns_array(backend, array) || !is_words(dst) || !terms_are_inside(array, first, 1, count)) {
         return BFV_E_ARGUMENT;
     }
     const int status = note(backend, backend->ops->get(backend, array, first, count, dst));
@@ -444,7 +444,7 @@ int bfv_acc_merge(bfv_backend *backend, bfv_acc *acc, const bfv_acc *other) {
 }
 
 int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst) {
-    if (!owns_acc(backend, acc) || !is_aligned(dst)) {
+    if (!owns_acc(backend, acc) || !is_words(dst)) {
         return BFV_E_ARGUMENT;
     }
     int status = note(backend, backend->ops->acc_save(backend, acc, dst));
@@ -458,7 +458,7 @@ int bfv_acc_save(bfv_backend *backend, bfv_acc *acc, uint32_t *dst) {
 }
 
 int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src) {
-    if (!owns_acc(backend, acc) || !is_aligned(src)) {
+    if (!owns_acc(backend, acc) || !is_words(src)) {
         return BFV_E_ARGUMENT;
     }
     const int status = bfv_check_residues(backend_acc_ring(backend, acc), src, acc->parts);
@@ -466,7 +466,7 @@ int bfv_acc_load(bfv_backend *backend, bfv_acc *acc, const uint32_t *src) {
 }
 
 int bfv_acc_finish(bfv_backend *backend, bfv_acc *acc, const uint32_t *factor, bfv_array **out) {
-    if (!owns_acc(backend, acc) || factor == NULL || out == NULL) {
+    if (!owns_acc(backend, acc) || !is_words(factor) || out == NULL) {
         return BFV_E_ARGUMENT;
     }
     if (acc->kind == BFV_ACC_SCALED) {

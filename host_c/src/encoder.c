@@ -1,5 +1,6 @@
 /* Integers to scaled plaintexts round(q m / t) mod q, and slots back.
  * Values are messages: no branch, index or division depends on them. */
+#include "declassify.h"
 #include "ring.h"
 #include "wide.h"
 #include "wipe.h"
@@ -139,7 +140,8 @@ static void fill_batch(bfv_encoder *encoder, const uint64_t *q) {
 
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
                              bfv_encoder **out) {
-    if (!ring_is_open(ring) || t_primes == NULL || out == NULL || count == 0 || count > BFV_MAX_T_PRIMES) {
+    if (!ring_is_open(ring) || !is_aligned(t_primes, _Alignof(uint32_t)) || out == NULL || count == 0 ||
+        count > BFV_MAX_T_PRIMES) {
         return BFV_E_ARGUMENT;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -198,7 +200,8 @@ static void fill_scale(bfv_encoder *encoder, const uint64_t *q) {
 
 int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint32_t words,
                                   bfv_encoder **out) {
-    if (!ring_is_open(ring) || t == NULL || out == NULL || words == 0 || words > BFV_MAX_T_WORDS) {
+    if (!ring_is_open(ring) || !is_aligned(t, _Alignof(uint64_t)) || out == NULL || words == 0 ||
+        words > BFV_MAX_T_WORDS) {
         return BFV_E_ARGUMENT;
     }
     for (uint32_t j = 0; j < ring->count; j++) {
@@ -356,8 +359,10 @@ static int encode_batched(const bfv_encoder *encoder, const uint64_t *values, ui
 
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out) {
-    if (!encoder_is_open(encoder) || (values == NULL && count != 0) || words == 0 ||
-        words > BFV_MAX_T_WORDS || count > encoder->n || out == NULL) {
+    if (!encoder_is_open(encoder) || (count != 0 && !is_aligned(values, _Alignof(uint64_t))) || words == 0 ||
+        words > BFV_MAX_T_WORDS || count > encoder->n || !is_aligned(out, _Alignof(uint32_t)) ||
+        overlaps(values, (size_t)count * words * sizeof *values, out,
+                 (size_t)encoder->count * encoder->n * sizeof *out)) {
         return BFV_E_ARGUMENT;
     }
     if (encoder->slots != NULL) {
@@ -368,8 +373,10 @@ int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t word
 }
 
 int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out) {
-    if (!encoder_is_open(encoder) || encoder->slots == NULL || m == NULL || words == 0 ||
-        words > BFV_MAX_T_WORDS || out == NULL) {
+    if (!encoder_is_open(encoder) || encoder->slots == NULL || !is_aligned(m, _Alignof(uint64_t)) ||
+        words == 0 || words > BFV_MAX_T_WORDS || !is_aligned(out, _Alignof(uint32_t)) ||
+        overlaps(m, (size_t)encoder->n * words * sizeof *m, out,
+                 ring_poly_words(encoder->slots) * sizeof *out)) {
         return BFV_E_ARGUMENT;
     }
     const bfv_ring *slots = encoder->slots;
@@ -380,7 +387,7 @@ int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t wor
         memcpy(wide, m + (size_t)k * words, words * sizeof *m);
         below &= wide_less(wide, encoder->t, WIDE_T_WORDS);
     }
-    if (below == 0) {
+    if (declassify(below) == 0) { /* that a coefficient is out of range */
         return BFV_E_ARGUMENT;
     }
     const size_t bytes = ring_poly_words(slots) * sizeof(uint32_t);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "cpu/kernels.h"
+#include "declassify.h"
 
 #define CACHE_LINE ((size_t)64)
 #define HUGE_PAGE ((size_t)1 << 21)
@@ -192,8 +193,8 @@ static bool primes_are_valid(uint32_t n, const uint32_t *primes, uint32_t count)
 }
 
 int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body, bfv_ring **out) {
-    if (primes == NULL || out == NULL || n < BFV_MIN_N || n > BFV_MAX_N || (n & (n - 1)) != 0 || count == 0 ||
-        count > BFV_MAX_PRIMES || !primes_are_valid(n, primes, count)) {
+    if (!is_aligned(primes, _Alignof(uint32_t)) || out == NULL || n < BFV_MIN_N || n > BFV_MAX_N ||
+        (n & (n - 1)) != 0 || count == 0 || count > BFV_MAX_PRIMES || !primes_are_valid(n, primes, count)) {
         return BFV_E_ARGUMENT;
     }
     const struct cpu_kernels *kernels = choose_body(body);
@@ -239,15 +240,24 @@ uint32_t bfv_ring_root(const bfv_ring *ring, uint32_t index) {
     return ring_is_open(ring) && index < ring->count ? ring->prime[index].root : 0;
 }
 
-/* Whether `polys` polynomials (at least one) can exist in memory. */
-static bool polys_are_valid(const bfv_ring *ring, uint64_t polys) {
+/* Whether `polys` polynomials (at least one) can exist in memory at x. */
+static bool polys_are_valid(const bfv_ring *ring, const uint32_t *x, uint64_t polys) {
     size_t bytes = 0;
-    return ring_is_open(ring) && polys != 0 &&
+    return ring_is_open(ring) && is_aligned(x, _Alignof(uint32_t)) && polys != 0 &&
            size_mul(polys, ring_poly_words(ring) * sizeof(uint32_t), &bytes) && bytes <= PTRDIFF_MAX;
 }
 
+/* The same for an operand and a result, which are one or apart. */
+static bool operand_is_valid(const bfv_ring *ring, const uint32_t *in, const uint32_t *out, uint64_t polys) {
+    if (!polys_are_valid(ring, in, polys) || !polys_are_valid(ring, out, polys)) {
+        return false;
+    }
+    const size_t bytes = (size_t)polys * ring_poly_words(ring) * sizeof *in;
+    return in == out || !overlaps(in, bytes, out, bytes);
+}
+
 int bfv_ntt_forward(const bfv_ring *ring, uint32_t *x, uint64_t polys) {
-    if (x == NULL || !polys_are_valid(ring, polys)) {
+    if (!polys_are_valid(ring, x, polys)) {
         return BFV_E_ARGUMENT;
     }
     for (uint64_t k = 0; k < polys; k++) {
@@ -259,7 +269,7 @@ int bfv_ntt_forward(const bfv_ring *ring, uint32_t *x, uint64_t polys) {
 }
 
 int bfv_ntt_inverse(const bfv_ring *ring, uint32_t *x, uint64_t polys) {
-    if (x == NULL || !polys_are_valid(ring, polys)) {
+    if (!polys_are_valid(ring, x, polys)) {
         return BFV_E_ARGUMENT;
     }
     for (uint64_t k = 0; k < polys; k++) {
@@ -271,12 +281,12 @@ int bfv_ntt_inverse(const bfv_ring *ring, uint32_t *x, uint64_t polys) {
 }
 
 int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys) {
-    if (x == NULL || !polys_are_valid(ring, polys)) {
+    if (!polys_are_valid(ring, x, polys)) {
         return BFV_E_ARGUMENT;
     }
     for (uint64_t k = 0; k < polys; k++) {
         for (uint32_t i = 0; i < ring->count; i++, x += ring->n) {
-            if (!ring->body->check(x, ring->n, ring->prime[i].p)) {
+            if (!declassify(ring->body->check(x, ring->n, ring->prime[i].p))) { /* that x is damaged */
                 return BFV_E_RESIDUE;
             }
         }
@@ -285,7 +295,7 @@ int bfv_check_residues(const bfv_ring *ring, const uint32_t *x, uint64_t polys) 
 }
 
 int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out) {
-    if (a == NULL || b == NULL || out == NULL || !polys_are_valid(ring, polys)) {
+    if (!operand_is_valid(ring, a, out, polys) || !operand_is_valid(ring, b, out, polys)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = ring->n;
@@ -298,7 +308,7 @@ int bfv_poly_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uin
 }
 
 int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out) {
-    if (a == NULL || b == NULL || out == NULL || !polys_are_valid(ring, polys)) {
+    if (!operand_is_valid(ring, a, out, polys) || !operand_is_valid(ring, b, out, polys)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = ring->n;
@@ -311,7 +321,7 @@ int bfv_poly_sub(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uin
 }
 
 int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32_t *out) {
-    if (a == NULL || out == NULL || !polys_are_valid(ring, polys)) {
+    if (!operand_is_valid(ring, a, out, polys)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = ring->n;
@@ -324,7 +334,7 @@ int bfv_poly_neg(const bfv_ring *ring, const uint32_t *a, uint64_t polys, uint32
 }
 
 int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uint64_t polys, uint32_t *out) {
-    if (a == NULL || b == NULL || out == NULL || !polys_are_valid(ring, polys)) {
+    if (!operand_is_valid(ring, a, out, polys) || !operand_is_valid(ring, b, out, polys)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = ring->n;
@@ -338,7 +348,8 @@ int bfv_poly_mul(const bfv_ring *ring, const uint32_t *a, const uint32_t *b, uin
 
 int bfv_poly_mul_scalar(const bfv_ring *ring, const uint32_t *a, const uint32_t *s, uint64_t polys,
                         uint32_t *out) {
-    if (a == NULL || s == NULL || out == NULL || !polys_are_valid(ring, polys)) {
+    if (!operand_is_valid(ring, a, out, polys) || !is_aligned(s, _Alignof(uint32_t)) ||
+        overlaps(s, ring->count * sizeof *s, out, (size_t)polys * ring_poly_words(ring) * sizeof *out)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = ring->n;
@@ -356,7 +367,8 @@ int bfv_poly_mul_scalar(const bfv_ring *ring, const uint32_t *a, const uint32_t 
 }
 
 int bfv_from_int64(const bfv_ring *ring, const int64_t *values, uint32_t *out) {
-    if (!ring_is_open(ring) || values == NULL || out == NULL) {
+    if (!polys_are_valid(ring, out, 1) || !is_aligned(values, _Alignof(int64_t)) ||
+        overlaps(values, ring->n * sizeof *values, out, ring_poly_words(ring) * sizeof *out)) {
         return BFV_E_ARGUMENT;
     }
     /* |v| < 2^62, without a branch on a single value: they may be messages. */
@@ -365,7 +377,7 @@ int bfv_from_int64(const bfv_ring *ring, const int64_t *values, uint32_t *out) {
         outside |= ((uint64_t)values[k] + ((UINT64_C(1) << 62) - 1)) >> 63;
         outside |= (((uint64_t)values[k] - (UINT64_C(1) << 62)) >> 63) ^ 1;
     }
-    if (outside != 0) {
+    if (declassify(outside) != 0) { /* that a value is out of range */
         return BFV_E_ARGUMENT;
     }
     for (uint32_t i = 0; i < ring->count; i++) {

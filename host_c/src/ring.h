@@ -58,6 +58,16 @@ static inline bool ring_is_open(const bfv_ring *ring) {
 void *buffer_alloc(size_t size);
 void buffer_free(void *data); /* NULL is fine */
 
+static inline bool is_aligned(const void *data, size_t alignment) {
+    return data != NULL && (uintptr_t)data % alignment == 0;
+}
+
+/* Whether two stretches of memory share a byte. */
+static inline bool overlaps(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return a_bytes != 0 && b_bytes != 0 && (x < y ? y - x < a_bytes : x - y < b_bytes);
+}
+
 /* out = a b in size_t; false on overflow (out is then unchanged). */
 static inline bool size_mul(uint64_t a, uint64_t b, size_t *out) {
     size_t product = 0;

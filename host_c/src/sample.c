@@ -1,6 +1,7 @@
 /* Randomness into polynomials, and encryption under a public key. The random
  * bytes come from the caller; what they become is part of the file format.
  * Nothing here touches a secret key: the server re-randomises with it too. */
+#include "declassify.h"
 #include "ring.h"
 #include "small.h"
 #include "wipe.h"
@@ -17,7 +18,10 @@ static bool dimension_is_valid(uint32_t n) {
 int bfv_expand_uniform(const bfv_ring *ring, uint32_t index, const uint8_t *stream, size_t bytes,
                        uint32_t *out, uint32_t *filled) {
     if (!ring_is_open(ring) || index >= ring->count || (stream == NULL && bytes != 0) || bytes % 4 != 0 ||
-        out == NULL || filled == NULL || *filled > ring->n) {
+        !is_aligned(out, _Alignof(uint32_t)) || !is_aligned(filled, _Alignof(uint32_t)) ||
+        *filled > ring->n || overlaps(stream, bytes, out, ring->n * sizeof *out) ||
+        overlaps(stream, bytes, filled, sizeof *filled) ||
+        overlaps(out, ring->n * sizeof *out, filled, sizeof *filled)) {
         return BFV_E_ARGUMENT;
     }
     const uint32_t p = ring->prime[index].p;
@@ -52,12 +56,12 @@ size_t bfv_encrypt_bytes(uint32_t n, uint32_t parts) {
 }
 
 int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) {
-    if (!dimension_is_valid(n) || rnd == NULL || out == NULL) {
+    if (!dimension_is_valid(n) || rnd == NULL || out == NULL || overlaps(rnd, bytes, out, n)) {
         return BFV_E_ARGUMENT;
     }
     size_t accepted = 0;
     for (size_t i = 0; i < bytes; i++) {
-        accepted += rnd[i] != TERNARY_REJECT;
+        accepted += declassify(rnd[i] != TERNARY_REJECT); /* which bytes are rejected */
     }
     if (accepted < n) {
         return BFV_E_RANDOM;
@@ -69,7 +73,7 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
         const uint32_t byte = rnd[i];
         const uint32_t third = (byte * 171) >> 9; /* floor(byte / 3) for byte < 256 */
         out[next] = (int8_t)((int32_t)(byte - 3 * third) - 1);
-        next += byte != TERNARY_REJECT;
+        next += (uint32_t)declassify(byte != TERNARY_REJECT);
     }
     return BFV_OK;
 }
@@ -86,7 +90,7 @@ static int8_t popcount_difference(uint64_t x) {
 }
 
 int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) {
-    if (!dimension_is_valid(n) || rnd == NULL || out == NULL) {
+    if (!dimension_is_valid(n) || rnd == NULL || out == NULL || overlaps(rnd, bfv_error_bytes(n), out, n)) {
         return BFV_E_ARGUMENT;
     }
     if (bytes < bfv_error_bytes(n)) {
@@ -165,13 +169,19 @@ static int multiply_add(const bfv_ring *ring, const uint32_t *a, const uint32_t 
 /* Both encryptions: part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. */
 static int encrypt_parts(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m, const uint8_t *rnd,
                          size_t bytes, uint32_t parts, uint32_t *out) {
-    if (!ring_is_open(ring) || pk == NULL || rnd == NULL || out == NULL) {
+    if (!ring_is_open(ring) || pk == NULL || rnd == NULL || !is_aligned(out, _Alignof(uint32_t))) {
+        return BFV_E_ARGUMENT;
+    }
+    const size_t words = ring_poly_words(ring);
+    const size_t poly_bytes = words * sizeof *out, out_bytes = parts * poly_bytes;
+    if (overlaps(pk, 2 * poly_bytes, out, out_bytes) ||
+        overlaps(rnd, bfv_encrypt_bytes(ring->n, parts), out, out_bytes) ||
+        (m != NULL && overlaps(m, poly_bytes, out, out_bytes))) {
         return BFV_E_ARGUMENT;
     }
     if (bytes < bfv_encrypt_bytes(ring->n, parts)) {
         return BFV_E_RANDOM;
     }
-    const size_t words = ring_poly_words(ring);
     int status = bfv_check_residues(ring, pk, 2);
     if (status == BFV_OK && m != NULL) {
         status = bfv_check_residues(ring, m, 1);

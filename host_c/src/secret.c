@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "declassify.h"
 #include "ring.h"
 #include "small.h"
 #include "wide.h"
@@ -42,6 +43,12 @@ static bool secret_is_open(const bfv_secret *secret) {
     return secret != NULL && secret->magic == SECRET_MAGIC && ring_is_open(secret->ring);
 }
 
+/* Whether one polynomial can be written to out while `polys` are read from in. */
+static bool is_apart(const bfv_secret *secret, const uint32_t *out, const uint32_t *in, uint32_t polys) {
+    const size_t bytes = ring_poly_words(secret->ring) * sizeof *out;
+    return is_aligned(out, _Alignof(uint32_t)) && !overlaps(out, bytes, in, polys * bytes);
+}
+
 /* Pages of their own: never swapped where the limit on locked memory allows, never in a core dump. */
 static uint32_t *secret_map(size_t size) {
     void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,7 +63,8 @@ static uint32_t *secret_map(size_t size) {
 }
 
 int bfv_secret_open(const bfv_ring *ring, const int8_t *s, bfv_secret **out) {
-    if (!ring_is_open(ring) || s == NULL || out == NULL || small_exceeds(s, ring->n, TERNARY_LIMIT) != 0) {
+    if (!ring_is_open(ring) || s == NULL || out == NULL ||
+        declassify(small_exceeds(s, ring->n, TERNARY_LIMIT)) != 0) {
         return BFV_E_ARGUMENT;
     }
     bfv_secret *secret = malloc(sizeof *secret);
@@ -120,8 +128,9 @@ static int encrypt_with(const bfv_secret *secret, const uint32_t *a, const int8_
 }
 
 int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t *e, uint32_t *p0) {
-    if (!secret_is_open(secret) || a == NULL || e == NULL || p0 == NULL ||
-        small_exceeds(e, secret->ring->n, ERROR_LIMIT) != 0) {
+    if (!secret_is_open(secret) || a == NULL || e == NULL || !is_apart(secret, p0, a, 1) ||
+        overlaps(e, secret->ring->n, p0, ring_poly_words(secret->ring) * sizeof *p0) ||
+        declassify(small_exceeds(e, secret->ring->n, ERROR_LIMIT)) != 0) {
         return BFV_E_ARGUMENT;
     }
     const uint32_t n = secret->ring->n;
@@ -139,7 +148,9 @@ int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t 
 
 int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m, const uint8_t *rnd,
                        size_t bytes, uint32_t *c0) {
-    if (!secret_is_open(secret) || a == NULL || rnd == NULL || c0 == NULL) {
+    if (!secret_is_open(secret) || a == NULL || rnd == NULL || !is_apart(secret, c0, a, 1) ||
+        (m != NULL && !is_apart(secret, c0, m, 1)) ||
+        overlaps(rnd, bfv_error_bytes(secret->ring->n), c0, ring_poly_words(secret->ring) * sizeof *c0)) {
         return BFV_E_ARGUMENT;
     }
     const uint32_t n = secret->ring->n;
@@ -156,7 +167,8 @@ int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32
 }
 
 int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t parts, uint32_t *out) {
-    if (!secret_is_open(secret) || ct == NULL || out == NULL || parts < 2 || parts > BFV_MAX_PARTS) {
+    if (!secret_is_open(secret) || ct == NULL || parts < 2 || parts > BFV_MAX_PARTS ||
+        !is_apart(secret, out, ct, parts)) {
         return BFV_E_ARGUMENT;
     }
     const bfv_ring *ring = secret->ring;
@@ -267,9 +279,14 @@ static uint64_t round_one(const struct rounding *r, const bfv_ring *ring, const 
 
 int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t *t, uint32_t words,
                      uint32_t first, uint32_t count, uint64_t bound, uint64_t *out) {
-    if (!ring_is_open(ring) || ring->count > BFV_MAX_Q_PRIMES || phase == NULL || t == NULL || words == 0 ||
-        words > BFV_MAX_T_WORDS || first > ring->n || count > ring->n - first || (bound >> 63) != 0 ||
-        out == NULL) {
+    if (!ring_is_open(ring) || ring->count > BFV_MAX_Q_PRIMES || !is_aligned(phase, _Alignof(uint32_t)) ||
+        !is_aligned(t, _Alignof(uint64_t)) || words == 0 || words > BFV_MAX_T_WORDS || first > ring->n ||
+        count > ring->n - first || (bound >> 63) != 0 || !is_aligned(out, _Alignof(uint64_t))) {
+        return BFV_E_ARGUMENT;
+    }
+    const size_t out_bytes = (size_t)count * words * sizeof *out;
+    if (overlaps(phase, ring_poly_words(ring) * sizeof *phase, out, out_bytes) ||
+        overlaps(t, words * sizeof *t, out, out_bytes)) {
         return BFV_E_ARGUMENT;
     }
     uint32_t outside = 0;
@@ -278,7 +295,7 @@ int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t
             outside |= phase[(size_t)i * ring->n + k] >= ring->prime[i].p;
         }
     }
-    if (outside != 0) {
+    if (declassify(outside) != 0) { /* that the phase is damaged */
         return BFV_E_RESIDUE;
     }
     struct rounding r;
@@ -292,8 +309,8 @@ int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t
         noisy |= round_one(&r, ring, phase, first + k, &work, out + (size_t)k * words);
     }
     wipe(&work, sizeof work);
-    if (noisy != 0) {
-        memset(out, 0, (size_t)count * words * sizeof *out);
+    if (declassify(noisy) != 0) { /* that decryption fails: nothing else is told */
+        memset(out, 0, out_bytes);
         return BFV_E_NOISE;
     }
     return BFV_OK;

@@ -101,8 +101,9 @@ class _Table:
         try:
             yield
         except csv.Error as error:
-            line = self._reader.line_num
-            raise DataError(f"{self.name} line {line}: broken CSV ({error}); check the quotes") from None
+            line, why = self._reader.line_num, str(error)
+            why = why if why.isprintable() else ascii(why)[1:-1]  # it quotes the delimiter, perhaps a tab
+            raise DataError(f"{self.name} line {line}: broken CSV ({why}); check the quotes") from None
 
     def read(self, count: int, positions: Sequence[int]) -> _Batch:
         """The next `count` records, or fewer at the end; only the cells at `positions` are kept."""

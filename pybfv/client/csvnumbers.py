@@ -55,6 +55,7 @@ class CsvOptions:
         try:
             codecs.getincrementaldecoder(self.encoding)
             "a".encode(self.encoding)  # refuses codecs that are not for text
+            b"a".decode(self.encoding, "ignore")  # and those that can't pass over a bad byte to name it
         except (LookupError, UnicodeError, ValueError):
             raise UsageError(
                 f"--encoding {self.encoding!r}: unknown encoding; try utf-8, utf-16, latin-1 or cp1252"

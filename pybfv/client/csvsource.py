@@ -106,7 +106,8 @@ def _is_regular(path: str) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+    text = (getattr(error, "strerror", None) or str(error)).lower()
+    return text if text.isprintable() else ascii(text)[1:-1]  # some codecs quote what they read
 
 
 @contextmanager

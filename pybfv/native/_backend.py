@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
-from pybfv.native._lib import BFV, check, check_array, check_integer, empty, view
-from pybfv.native._ring import body_argument, body_message, prime_argument
+from pybfv.native._lib import BFV, check, check_array, check_integer, empty, text_argument, view
+from pybfv.native._ring import body_message, prime_argument
 
 _KERNELS = ("ntt", "limb")
 _PURPOSES = ("pointwise", "convolve")
@@ -156,7 +156,7 @@ class Backend:
         lib, ffi = BFV.lib, BFV.ffi
         argument = prime_argument(primes, lib.BFV_MAX_Q_PRIMES, "primes")
         wide_argument = prime_argument(wide, lib.BFV_MAX_PRIMES - len(argument), "wide") if wide else None
-        body_text = body_argument(body)
+        body_text = text_argument(body, "body")
         options = ffi.new("bfv_options *")
         options.n = check_integer(n, lib.BFV_MIN_N, lib.BFV_MAX_N, "n")
         options.count = len(argument)
@@ -169,7 +169,7 @@ class Backend:
         options.body = body_text
         options.dpus = check_integer(dpus, 0, lib.BFV_MAX_DPUS, "dpus")
         options.tasklets = check_integer(tasklets, 0, lib.BFV_MAX_TASKLETS, "tasklets")
-        profile_text = ffi.NULL if profile is None else ffi.new("char[]", profile.encode())
+        profile_text = text_argument(profile, "profile")
         options.profile = profile_text
         options.strict = _STRICT[strict]
         if wide_argument is not None:
@@ -177,7 +177,7 @@ class Backend:
         detail_text = ffi.new("char[]", _DETAIL_SIZE)
         options.detail, options.detail_size = detail_text, _DETAIL_SIZE
         out = ffi.new("bfv_backend **")
-        status = lib.bfv_open(name.encode(), options, out)
+        status = lib.bfv_open(text_argument(name, "the backend's name"), options, out)
         detail = ffi.string(detail_text).decode(errors="replace")
         check(
             status,

@@ -141,6 +141,8 @@ def check_polys(x: Any, tail: tuple[int, int], name: str, dtype: Any = np.uint32
         raise UsageError(f"{name} must be an array of {np.dtype(dtype)} [..., {tail[0]}, {tail[1]}], not {kind}")
     if x.ndim < 2 or x.shape[-2:] != tail:
         raise UsageError(f"{name} must have the shape [..., {tail[0]}, {tail[1]}], not {list(x.shape)}")
+    if x.size == 0:
+        raise UsageError(f"{name} is empty, {list(x.shape)}: it must hold a polynomial")
     _check_memory(x, name, write)
     return x.size // (tail[0] * tail[1])
 
@@ -158,12 +160,27 @@ def check_apart(out: np.ndarray, *inputs: np.ndarray | None) -> None:
         raise UsageError("the output must not overlap an input: pass another array")
 
 
+def check_in_place(out: np.ndarray, *inputs: np.ndarray) -> None:
+    """UsageError when ``out`` lies partly in an input of its shape; it may be an input."""
+    if any(np.may_share_memory(out, x) and out.ctypes.data != x.ctypes.data for x in inputs):
+        raise UsageError("the output may be an input, but not lie partly in one: pass another array")
+
+
 def view(binding: Binding, c_type: str, x: Any, name: str, *, write: bool = False) -> Any:
     """A cffi array over the memory of a contiguous buffer; it keeps the buffer alive."""
     try:
         return binding.ffi.from_buffer(c_type, x, require_writable=write)
     except (TypeError, ValueError, BufferError) as error:
         raise UsageError(f"{name} must be a contiguous buffer: {error}") from None
+
+
+def text_argument(text: str | None, name: str) -> Any:
+    """A C string, NULL for None; UsageError where C would read another text."""
+    if text is None:
+        return BFV.ffi.NULL
+    if not isinstance(text, str) or not text.isprintable():  # so there are no NULs and no halves of surrogate pairs
+        raise UsageError(f"{name} must be a printable text, not {text!a}")
+    return BFV.ffi.new("char[]", text.encode())
 
 
 def words_of(values: Sequence[int], words: int, *, signed: bool) -> bytearray:

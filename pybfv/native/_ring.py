@@ -15,16 +15,13 @@ from pybfv.native._lib import (
     check,
     check_apart,
     check_array,
+    check_in_place,
     check_integer,
     check_polys,
     empty,
+    text_argument,
     view,
 )
-
-
-def body_argument(body: str | None) -> Any:
-    """A kernel body's name for C, NULL for the default."""
-    return BFV.ffi.NULL if body is None else BFV.ffi.new("char[]", body.encode())
 
 
 def body_message(body: str | None) -> str:
@@ -53,7 +50,7 @@ class Ring:
         check_integer(n, lib.BFV_MIN_N, lib.BFV_MAX_N, "n")
         argument = prime_argument(primes, lib.BFV_MAX_PRIMES, "primes")
         out = ffi.new("bfv_ring **")
-        status = lib.bfv_ring_open(n, argument, len(argument), body_argument(body), out)
+        status = lib.bfv_ring_open(n, argument, len(argument), text_argument(body, "body"), out)
         check(
             status,
             f"opening a ring of N = {n}",
@@ -115,6 +112,7 @@ class Ring:
             raise UsageError(f"operands differ in shape: {', '.join(str(list(x.shape)) for x in inputs)}")
         target = empty(inputs[0].shape) if out is None else out
         check_array(target, inputs[0].shape, "out", write=True)
+        check_in_place(target, *inputs)
         views = [self._u32(x) for x in inputs]
         check(function(self.pointer, *views, counts.pop(), self._u32(target, True)), what)
         return target
@@ -140,9 +138,10 @@ class Ring:
         factors = [check_integer(x, 0, p - 1, f"the factor mod {p}") for x, p in zip(s, self.primes, strict=False)]
         if len(factors) != len(self.primes) or len(s) != len(self.primes):
             raise UsageError(f"{len(self.primes)} factors are needed, one a prime, not {len(s)}")
-        target = empty(a.shape) if out is None else out
         polys = check_polys(a, self._tail, "a")
+        target = empty(a.shape) if out is None else out
         check_array(target, a.shape, "out", write=True)
+        check_in_place(target, a)
         scalars = BFV.ffi.new("uint32_t[]", factors)
         status = BFV.lib.bfv_poly_mul_scalar(self.pointer, self._u32(a), scalars, polys, self._u32(target, True))
         check(status, "mul_scalar")

@@ -34,6 +34,12 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(arithmetic)                                                                                            \
     X(put_checks_residues)                                                                                   \
     X(arguments)                                                                                             \
+    X(arguments_texts)                                                                                       \
+    X(arguments_ring)                                                                                        \
+    X(arguments_random)                                                                                      \
+    X(arguments_encrypt)                                                                                     \
+    X(arguments_encoder)                                                                                     \
+    X(arguments_secret)                                                                                      \
     X(handles)                                                                                               \
     X(out_of_memory)                                                                                         \
     X(crc_vectors)                                                                                           \

@@ -43,6 +43,10 @@ void test_put_checks_residues(void) {
             CHECK(bfv_get(backend, array, 0, 1, back) == BFV_OK);
             CHECK((back[0] == src[0]) == (flags == BFV_PUT_BORROW));
             src[0] ^= 1;
+            if (flags == BFV_PUT_BORROW) { /* and not written over */
+                CHECK(bfv_get(backend, array, 1, 1, src) == BFV_E_ARGUMENT);
+                CHECK(bfv_get(backend, array, 0, 1, src + 2 * POLY - 1) == BFV_E_ARGUMENT);
+            }
             CHECK(bfv_drop(backend, array) == BFV_OK);
         }
         bfv_close(backend);
@@ -145,6 +149,11 @@ void test_arguments(void) {
     CHECK(bfv_add(backend, a, fewer, &out) == BFV_E_ARGUMENT);
     CHECK(bfv_add(backend, a, three, &out) == BFV_E_ARGUMENT);
     CHECK(bfv_sub(backend, a, coefficients, &out) == BFV_E_ARGUMENT);
+    CHECK(bfv_convert(backend, a, BFV_FORM_NTT, &out) == BFV_E_ARGUMENT);
+    CHECK(bfv_convert(backend, a, BFV_FORM_LIMB, &out) == BFV_E_ARGUMENT);
+    CHECK(bfv_convert(backend, a, UINT32_MAX, &out) == BFV_E_ARGUMENT);
+    CHECK(bfv_convert(backend, NULL, BFV_FORM_COEFFICIENT, &out) == BFV_E_ARGUMENT);
+    CHECK(bfv_convert(backend, a, BFV_FORM_COEFFICIENT, NULL) == BFV_E_ARGUMENT);
     CHECK(bfv_sub(backend, NULL, a, &out) == BFV_E_ARGUMENT);
     CHECK(bfv_add(backend, a, a, NULL) == BFV_E_ARGUMENT);
     CHECK(bfv_neg(backend, NULL, &out) == BFV_E_ARGUMENT);
@@ -199,6 +208,8 @@ void test_arguments(void) {
     CHECK(bfv_acc_merge(backend, sum, NULL) == BFV_E_ARGUMENT);
     CHECK(bfv_acc_save(backend, sum, NULL) == BFV_E_ARGUMENT);
     CHECK(bfv_acc_load(backend, sum, NULL) == BFV_E_ARGUMENT);
+    CHECK(bfv_acc_save(backend, sum, (uint32_t *)(void *)((char *)words + 2)) == BFV_E_ARGUMENT);
+    CHECK(bfv_acc_load(backend, sum, (uint32_t *)(void *)((char *)words + 1)) == BFV_E_ARGUMENT);
     memset(words, 0, sizeof words);
     words[2 * POLY - 1] = chain[L - 1];
     CHECK(bfv_acc_load(backend, sum, words) == BFV_E_RESIDUE);

@@ -150,7 +150,12 @@ static int upmem_put(struct bfv_backend *backend, struct bfv_array *array, const
 static int upmem_get(struct bfv_backend *backend, const struct bfv_array *array, uint64_t first,
                      uint64_t count, uint32_t *dst) {
     const size_t words = backend_words(backend, array->parts);
-    memcpy(dst, upmem_words(array) + (size_t)first * words, (size_t)count * words * sizeof *dst);
+    const size_t bytes = (size_t)count * words * sizeof *dst;
+    const uint32_t *source = upmem_words(array);
+    if (overlaps(source, (size_t)array->count * words * sizeof *source, dst, bytes)) {
+        return BFV_E_ARGUMENT; /* a borrowed source, which stays unchanged */
+    }
+    memcpy(dst, source + (size_t)first * words, bytes);
     return BFV_OK;
 }
 

@@ -1,0 +1,27 @@
+# Constant time, by valgrind; the including Makefile has host_c/rules.mk. tests/ct/ct.c says what is checked.
+
+CT_BUILD := $(BUILD)/ct
+CT_VALGRIND := valgrind --quiet --error-exitcode=9
+# As shipped but for the marks: the compiler's optimisations are what may bring branches in.
+CT_CFLAGS := -O3 -gdwarf-4 -DPYBFV_CT
+
+$(BUILD)/ct_tests: $(C_OBJECTS) $(BUILD)/tests/ct/ct.o
+	$(CC) -pthread $(CFLAGS) -o $@ $^ $(LDFLAGS)
+
+.PHONY: check-ct check-ct-one check-valgrind
+check-ct:
+	+@$(MAKE) --silent check-ct-one CC=$(CC) CT_BUILD=$(CT_BUILD)/cc
+	+@$(MAKE) --silent check-ct-one CC=clang CT_BUILD=$(CT_BUILD)/clang
+check-ct-one:
+	+@$(MAKE) --silent BUILD=$(CT_BUILD) CFLAGS="$(CT_CFLAGS)" $(CT_BUILD)/ct_tests
+	@for body in portable avx2; do $(CT_VALGRIND) $(CT_BUILD)/ct_tests $$body || exit 1; done
+	@for leak in leak-branch leak-index; do \
+	  $(CT_VALGRIND) $(CT_BUILD)/ct_tests $$leak >/dev/null 2>$(CT_BUILD)/$$leak.txt; \
+	  if [ $$? -ne 9 ]; then echo "check-ct did not see $$leak" >&2; exit 1; fi; done; \
+	echo "$(CC): both planted leaks were seen"
+
+# The C tests under valgrind: uninitialised memory, which address sanitizers don't see.
+check-valgrind: $(BUILD)/c_tests
+	valgrind --quiet --error-exitcode=9 --leak-check=full $(BUILD)/c_tests $(VALGRIND_TESTS)
+
+-include $(wildcard $(BUILD)/tests/ct/*.d)
