@@ -1,10 +1,9 @@
 /* libdpu.so: the simulator for other people's host programs. They see what the hardware would do, and
  * why on stderr; UPMEM_PROFILE=strict=1 changes that. */
-#include <dpusim.h>
+#include "../include/dpusim.h"
 
 static void report(const char *line) {
-    if (getenv("DPUSIM_QUIET") == NULL)
-        fprintf(stderr, "dpusim: %s\n", line);
+    fprintf(stderr, "dpusim: %s\n", line);
 }
 
 __attribute__((constructor)) static void start(void) {

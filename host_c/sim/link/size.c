@@ -1,5 +1,5 @@
 /* dpu-size FILE: what a program takes of a DPU's memories; fails where it doesn't fit. */
-#include <dpusim.h>
+#include "../include/dpusim.h"
 
 int main(int argc, char **argv) {
     struct dpu_set_t set;
