@@ -10,7 +10,7 @@ BUILD ?= build
 .PHONY: help tools lib demo test check check-generated check-binding-asan dpu-counts bench bench-large fmt lint clean
 
 help:
-	@echo "make demo | test | check | check-generated | check-c | check-sanitize | check-dpu-types | check-upmem |"
+	@echo "make demo | test | check | check-generated | check-c | check-fuzz | check-ct | check-valgrind | check-sanitize | check-dpu-types | check-upmem |"
 	@echo "     check-dpu | dpu-counts | bench | bench-large | fmt | lint | lib | dpu | host | clean"
 
 include host_c/rules.mk

@@ -45,8 +45,8 @@ static void fill_digits(bfv_lifter *lifter) {
 }
 
 int bfv_lifter_open(const bfv_ring *ring, const uint32_t *wide, uint32_t count, bfv_lifter **out) {
-    if (!ring_is_open(ring) || wide == NULL || out == NULL || count == 0 || count > BFV_MAX_PRIMES ||
-        ring->count + count > BFV_MAX_PRIMES) {
+    if (!ring_is_open(ring) || !is_aligned(wide, _Alignof(uint32_t)) || out == NULL || count == 0 ||
+        count > BFV_MAX_PRIMES || ring->count + count > BFV_MAX_PRIMES) {
         return BFV_E_ARGUMENT;
     }
     uint32_t primes[BFV_MAX_PRIMES];
@@ -98,16 +98,19 @@ void lifter_lift(const bfv_lifter *lifter, const uint32_t *x, uint32_t *out, uin
     }
 }
 
-/* Whether `polys` polynomials (at least one) of the given planes can exist in memory. */
-static bool polys_are_valid(const bfv_lifter *lifter, uint64_t polys, uint32_t planes) {
+/* Whether `polys` polynomials (at least one) can exist in memory, x of some planes and out of others, apart.
+ */
+static bool polys_are_valid(const bfv_lifter *lifter, uint64_t polys, const uint32_t *x, uint32_t planes,
+                            const uint32_t *out, uint32_t out_planes) {
     size_t bytes = 0;
-    return polys != 0 && size_mul(polys, (size_t)planes * lifter->n * sizeof(uint32_t), &bytes) &&
-           bytes <= PTRDIFF_MAX;
+    const size_t plane = lifter->n * sizeof *x;
+    return is_aligned(x, _Alignof(uint32_t)) && is_aligned(out, _Alignof(uint32_t)) && polys != 0 &&
+           size_mul(polys, lifter->full->count * plane, &bytes) && bytes <= PTRDIFF_MAX &&
+           !overlaps(x, polys * planes * plane, out, polys * out_planes * plane);
 }
 
 int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32_t *out) {
-    if (!lifter_is_open(lifter) || x == NULL || out == NULL ||
-        !polys_are_valid(lifter, polys, lifter->full->count)) {
+    if (!lifter_is_open(lifter) || !polys_are_valid(lifter, polys, x, lifter->count, out, lifter->wide)) {
         return BFV_E_ARGUMENT;
     }
     uint32_t *scratch = buffer_alloc(lifter_scratch(lifter) * sizeof *scratch);
@@ -184,8 +187,8 @@ bool rns_scale_is_valid(const struct rns_base *base, const uint64_t *t, uint32_t
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out) {
     uint64_t scale[RNS_WORDS];
-    if (!lifter_is_open(lifter) || x == NULL || out == NULL ||
-        !polys_are_valid(lifter, polys, lifter->full->count) ||
+    if (!lifter_is_open(lifter) ||
+        !polys_are_valid(lifter, polys, x, lifter->full->count, out, lifter->count) ||
         !rns_scale_is_valid(&lifter->to_q.base, t, words, scale)) {
         return BFV_E_ARGUMENT;
     }

@@ -146,8 +146,8 @@ static void fill(bfv_lifter64 *lifter, const uint64_t *primes) {
 
 int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const uint32_t *wide,
                       uint32_t wide_count, bfv_lifter64 **out) {
-    if (primes == NULL || wide == NULL || out == NULL || count == 0 || count > BFV_MAX_64_PRIMES ||
-        wide_count == 0 || wide_count > BFV_MAX_PRIMES ||
+    if (!is_aligned(primes, _Alignof(uint64_t)) || !is_aligned(wide, _Alignof(uint32_t)) || out == NULL ||
+        count == 0 || count > BFV_MAX_64_PRIMES || wide_count == 0 || wide_count > BFV_MAX_PRIMES ||
         !moduli_are_valid(primes, count, wide, wide_count)) {
         return BFV_E_ARGUMENT;
     }
@@ -231,15 +231,18 @@ static void reduce_coefficients(const bfv_lifter64 *lifter, const uint32_t *x, u
     }
 }
 
-static bool polys_are_valid(const bfv_lifter64 *lifter, uint64_t polys) {
+static bool polys_are_valid(const bfv_lifter64 *lifter, uint64_t polys, const uint64_t *low,
+                            const uint32_t *wide) {
     size_t bytes = 0;
-    const size_t words = (size_t)2 * lifter->count + lifter->wide->count;
-    return polys != 0 && size_mul(polys, words * lifter->n * sizeof(uint32_t), &bytes) &&
-           bytes <= PTRDIFF_MAX;
+    const size_t low_bytes = lifter->count * lifter->n * sizeof *low;
+    const size_t wide_bytes = ring_poly_words(lifter->wide) * sizeof *wide;
+    return is_aligned(low, _Alignof(uint64_t)) && is_aligned(wide, _Alignof(uint32_t)) && polys != 0 &&
+           size_mul(polys, low_bytes + wide_bytes, &bytes) && bytes <= PTRDIFF_MAX &&
+           !overlaps(low, polys * low_bytes, wide, polys * wide_bytes);
 }
 
 int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, uint32_t *out) {
-    if (!lifter64_is_open(lifter) || x == NULL || out == NULL || !polys_are_valid(lifter, polys)) {
+    if (!lifter64_is_open(lifter) || !polys_are_valid(lifter, polys, x, out)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = lifter->n, count = lifter->count;
@@ -260,7 +263,7 @@ int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, ui
 }
 
 int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, uint64_t *out) {
-    if (!lifter64_is_open(lifter) || x == NULL || out == NULL || !polys_are_valid(lifter, polys)) {
+    if (!lifter64_is_open(lifter) || !polys_are_valid(lifter, polys, out, x)) {
         return BFV_E_ARGUMENT;
     }
     const size_t n = lifter->n, words = ring_poly_words(lifter->wide);
@@ -317,7 +320,7 @@ static void scale_round(const bfv_lifter64 *lifter, const uint32_t *t_wide, cons
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out) {
     uint64_t scale[RNS_WORDS];
-    if (!lifter64_is_open(lifter) || x == NULL || out == NULL || !polys_are_valid(lifter, polys) ||
+    if (!lifter64_is_open(lifter) || !polys_are_valid(lifter, polys, out, x) ||
         !rns_scale_is_valid(&lifter->w.base, t, words, scale)) {
         return BFV_E_ARGUMENT;
     }

@@ -40,6 +40,8 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(arguments_encrypt)                                                                                     \
     X(arguments_encoder)                                                                                     \
     X(arguments_secret)                                                                                      \
+    X(arguments_lift)                                                                                        \
+    X(arguments_lift64)                                                                                      \
     X(handles)                                                                                               \
     X(out_of_memory)                                                                                         \
     X(crc_vectors)                                                                                           \

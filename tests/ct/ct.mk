@@ -8,7 +8,12 @@ CT_CFLAGS := -O3 -gdwarf-4 -DPYBFV_CT
 $(BUILD)/ct_tests: $(C_OBJECTS) $(BUILD)/tests/ct/ct.o
 	$(CC) -pthread $(CFLAGS) -o $@ $^ $(LDFLAGS)
 
-.PHONY: check-ct check-ct-one check-valgrind
+# All but those that take minutes there.
+VALGRIND_QUICK := arguments arguments_texts arguments_ring arguments_random arguments_encrypt arguments_encoder \
+  arguments_secret arguments_lift arguments_lift64 handles out_of_memory put_checks_residues ring_refuses arithmetic \
+  from_int64 bodies_agree acc_splits acc_strides crc_bodies limb_pairs limb_conversion
+
+.PHONY: check-ct check-ct-one check-valgrind check-valgrind-quick
 check-ct:
 	+@$(MAKE) --silent check-ct-one CC=$(CC) CT_BUILD=$(CT_BUILD)/cc
 	+@$(MAKE) --silent check-ct-one CC=clang CT_BUILD=$(CT_BUILD)/clang
@@ -21,6 +26,8 @@ check-ct-one:
 	echo "$(CC): both planted leaks were seen"
 
 # The C tests under valgrind: uninitialised memory, which address sanitizers don't see.
+check-valgrind-quick:
+	+@$(MAKE) --silent check-valgrind VALGRIND_TESTS="$(VALGRIND_QUICK)"
 check-valgrind: $(BUILD)/c_tests
 	valgrind --quiet --error-exitcode=9 --leak-check=full $(BUILD)/c_tests $(VALGRIND_TESTS)
 

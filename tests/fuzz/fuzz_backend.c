@@ -335,7 +335,9 @@ static void call_acc_new(struct world *w, struct input *in) {
     const uint32_t kind = pick(in, 3), parts = pick(in, 8) == 0 ? 1 + 3 * pick(in, 2) : 2 + pick(in, 2);
     const bool good =
         (kind == BFV_ACC_SUM && (parts == 2 || parts == 3)) || (kind == BFV_ACC_PRODUCT && parts == 3);
-    EXPECT(bfv_acc_new(w->backend, kind, parts, &place->handle) == (good ? BFV_OK : BFV_E_ARGUMENT));
+    /* no wide primes: no scaled accumulators */
+    const int refusal = kind == BFV_ACC_SCALED && parts == 3 ? BFV_E_UNSUPPORTED : BFV_E_ARGUMENT;
+    EXPECT(bfv_acc_new(w->backend, kind, parts, &place->handle) == (good ? BFV_OK : refusal));
     EXPECT((place->handle != NULL) == good);
     place->kind = kind;
     place->parts = parts;

@@ -519,6 +519,72 @@ static void call_batched(struct world *w, struct input *in) {
     free(primes);
 }
 
+/* Lifted integers are below q/2, so they round to 0 over q; and 64-bit words come back as they were. */
+static void call_lift(struct world *w, struct input *in) {
+    static const uint32_t known[] = {132120577, 67239937, 134250497, 268369921, 97, 15};
+    const uint32_t count = pick(in, 5), first = pick(in, 6), poly = w->r.poly, n = w->r.n;
+    uint32_t *wide = fresh((count + 1) * sizeof *wide);
+    bool good = count != 0;
+    for (uint32_t i = 0; i < count; i++) {
+        wide[i] = known[(first + i) % 6];
+        good = good && wide[i] != 15;
+        for (uint32_t k = 0; k < w->r.count; k++) {
+            good = good && wide[i] != w->r.primes[k];
+        }
+    }
+    bfv_lifter *lifter = NULL;
+    EXPECT(bfv_lifter_open(w->ring, wide, count, &lifter) == (good ? BFV_OK : BFV_E_ARGUMENT));
+    if (good) {
+        uint32_t *x = fresh((poly + count * n) * sizeof *x), *out = fresh(poly * sizeof *out);
+        const uint64_t t[] = {1, 0};
+        next_residues(in, &w->r, 1, false, x);
+        EXPECT(bfv_lift(lifter, x, 1, x + poly - 1) == BFV_E_ARGUMENT);
+        EXPECT(bfv_lift(lifter, x, 1, x + poly) == BFV_OK);
+        EXPECT(bfv_scale_round(lifter, t, 2, x, 1, out) == BFV_OK);
+        for (uint32_t k = 0; k < poly; k++) {
+            EXPECT(out[k] == 0);
+        }
+        free(x);
+        free(out);
+    }
+    bfv_lifter_close(lifter);
+    uint64_t state = next_byte(in), modulus = mix(&state) >> (3 + pick(in, 56));
+    modulus |= 1;
+    bool odd = modulus >= 3;
+    for (uint32_t i = 0; i < count; i++) {
+        odd = odd && modulus % wide[i] != 0;
+        for (uint32_t k = 0; k < i; k++) {
+            odd = odd && wide[i] != wide[k];
+        }
+        odd = odd && wide[i] != 15;
+    }
+    bfv_lifter64 *lifter64 = NULL;
+    const bool opens = odd && count != 0;
+    EXPECT(bfv_lifter64_open(n, &modulus, 1, wide, count, &lifter64) == (opens ? BFV_OK : BFV_E_ARGUMENT));
+    if (opens && count >= 4) { /* 97 and three large primes hold 61 bits */
+        uint64_t *x = fresh(n * sizeof *x), *back = fresh(n * sizeof *back);
+        uint32_t *lifted = fresh((size_t)count * n * sizeof *lifted);
+        for (uint32_t k = 0; k < n; k++) {
+            x[k] = mix(&state) % modulus;
+        }
+        EXPECT(bfv_lift64(lifter64, x, 1, lifted) == BFV_OK &&
+               bfv_reduce64(lifter64, lifted, 1, back) == BFV_OK);
+        EXPECT(memcmp(x, back, n * sizeof *x) == 0);
+        const uint64_t t = 1;
+        EXPECT(bfv_scale_round64(lifter64, &t, 1, lifted, 1, back) == BFV_OK);
+        for (uint32_t k = 0; k < n; k++) {
+            EXPECT(back[k] == 0);
+        }
+        x[n - 1] = modulus;
+        EXPECT(bfv_lift64(lifter64, x, 1, lifted) == BFV_E_RESIDUE);
+        free(x);
+        free(back);
+        free(lifted);
+    }
+    bfv_lifter64_close(lifter64);
+    free(wide);
+}
+
 static void call_crc(struct world *w, struct input *in) {
     (void)w;
     const size_t size = pick(in, 256) * 5, at = pick(in, 8);
@@ -567,7 +633,7 @@ static void call_open(struct world *w, struct input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const calls[])(struct world *, struct input *) = {
         call_poly,   call_ntt,          call_from_int64, call_expand, call_sample, call_encrypt,
-        call_secret, call_coefficients, call_batched,    call_crc,    call_open,
+        call_secret, call_coefficients, call_batched,    call_crc,    call_open,   call_lift,
     };
     struct input in = {data, size};
     struct world w = {.r = next_numbers(&in)};
