@@ -370,3 +370,16 @@ def test_arrays_are_read_in_flat_memory_and_not_value_by_value() -> None:
 
     assert peak(base) < 1.2 * peak(base[-20_000:]) < 2 << 20
     assert isinstance(read_values(base[:: rng.randrange(2, 9)], PLAIN), Whole)
+
+
+NUL_TEXTS = ["1\x002", "\x0012", "12\x00", "1.\x002", "-\x001", "\x00", "1\x002" + "0" * 40]
+
+
+@pytest.mark.parametrize("text", NUL_TEXTS)
+def test_a_nul_in_text_is_no_digit_less(text: str) -> None:
+    kinds: list[Any] = [[text, "3"], ["3", text], [text], np.array([text, "3"], dtype=object)]
+    if not text.endswith("\x00"):  # NumPy's own text ends there
+        kinds.append(np.array(["3", text]))
+    for values in kinds:
+        with pytest.raises(DataError, match=r"index \d, column x: .* is not a number"):
+            flow.plan({"x": values}, ["sum:x"])

@@ -300,3 +300,23 @@ def test_a_key_generator_draws_new_keys() -> None:
     cts = [Encryptor(keys[0].secret_key).encrypt(encoder.encode([1])) for _ in range(2)]
     assert cts[0] != cts[1]
     assert not np.array_equal(cts[0].parts[1], cts[1].parts[1])
+
+
+def test_plaintexts_keep_integers_of_any_size() -> None:
+    """Arrays of machine words would wrap around where a plaintext is multiplied by a factor."""
+    context = Context("insecure_n64_q214", t=2**63 - 25, batching=False, insecure=True)
+    keys = KeyGenerator(context)
+    x = Encryptor(keys.public_key).encrypt(CoefficientEncoder(context).encode([1]))
+    values = [random.Random(5).randrange(context.t) for _ in range(64)]
+    decode = CoefficientEncoder(context).decode
+    for dtype in (np.int64, np.uint64, object):
+        plain = Plaintext(context, np.array(values, dtype=dtype))  # type: ignore[arg-type]
+        assert plain.coefficients == tuple(values)
+        assert all(type(c) is int for c in plain.coefficients)
+        found = decode(Decryptor(keys.secret_key).decrypt(x + plain))
+        assert found == [(v + (i == 0)) % context.t for i, v in enumerate(values)]
+    with pytest.raises(UsageError, match=r"value 3 is 0\.5"):
+        Plaintext(context, (0, 0, 0, 0.5))  # type: ignore[arg-type]
+    for values in ({5: 6}, {5, 6}, b"12", "12"):
+        with pytest.raises(UsageError, match="must be a sequence of integers"):
+            CoefficientEncoder(context).encode(values)  # type: ignore[arg-type]

@@ -260,7 +260,8 @@ def _read_plain(texts: Sequence[str], mark: str, numbers: Numbers) -> npt.NDArra
     none = np.zeros(count, bool)
     if not count or not mark.isascii():
         return none
-    if max(map(len, texts)) > _FAST_WIDTH:
+    lengths = np.fromiter(map(len, texts), np.int64, count)
+    if lengths.max() > _FAST_WIDTH:
         texts = [text if len(text) <= _FAST_WIDTH else "" for text in texts]
     try:
         table = np.array(texts, np.bytes_)
@@ -276,10 +277,11 @@ def _read_plain(texts: Sequence[str], mark: str, numbers: Numbers) -> npt.NDArra
         np.copyto(mantissa, mantissa * 10 + digit, where=is_digit)
         digits += is_digit
         decimals += is_digit & marked
-        known = is_digit | (char == 0) | (is_mark & ~marked)  # 0 pads short cells; cells hold no NUL
+        known = is_digit | (char == 0) | (is_mark & ~marked)  # 0 pads short cells
         plain &= known | negative if place == 0 else known
         marked |= is_mark
     plain &= (digits > 0) & (digits <= _FAST_DIGITS)
+    plain &= digits + marked + negative == lengths  # a NUL of the text's own is no padding
     np.negative(mantissa, out=mantissa, where=negative)
     mantissa[~plain] = 0
     decimals[~plain] = 0

@@ -94,8 +94,11 @@ class Plaintext(_Public):
 
     def __post_init__(self) -> None:
         t = self.context.t
-        if len(self.coefficients) != self.context.n or not all(0 <= c < t for c in self.coefficients):
+        # Python's integers, and a tuple of them: NumPy's would wrap around in what follows
+        numbers = tuple(_index(c, i) for i, c in enumerate(self.coefficients))
+        if len(numbers) != self.context.n or not all(0 <= c < t for c in numbers):
             raise DataError(f"a plaintext has {self.context.n} coefficients from 0 to t - 1")
+        object.__setattr__(self, "coefficients", numbers)
 
     def centred(self, factor: int = 1) -> list[int]:
         """The coefficients times ``factor``, mod t, in [-t/2, t/2)."""
@@ -311,6 +314,8 @@ MIN_DIGIT_BITS, MAX_DIGIT_BITS = 4, 60
 
 def values_of(values: Sequence[int] | np.ndarray, context: Context) -> list[int]:
     """Up to n integers from -t/2 to t - 1 as such; UsageError naming the place of one that is not."""
+    if isinstance(values, dict | set | frozenset | bytes | bytearray | str):
+        raise UsageError(f"values must be a sequence of integers, not {type(values).__name__}")
     try:
         numbers = [_index(v, i) for i, v in enumerate(values)]
     except TypeError:
