@@ -90,17 +90,18 @@ def conform(tmp_path_factory: pytest.TempPathFactory) -> Run:
             assert job.returncode == 0, output
 
     sources = sorted(str(p) for p in (*PROGRAMS.glob("conform*.c"), *SIM.glob("*.c")))
+    commands = []
     for name, flags in BUILDS.items():
         host = [CC, *WARNINGS, f"-I{SIM / 'include'}", *sources, *flags, "-pthread", "-ldl"]
         kernel = [CC, *WARNINGS, "-O1", *LINK, *flags]
-        compile_all(
-            [*host, "-o", str(folder / name)],
-            [*kernel, str(PROGRAMS / "calls.c"), "-o", str(folder / f"calls.{name}.so")],
-        )
+        commands.append([*host, "-o", str(folder / name)])
+        commands.append([*kernel, str(PROGRAMS / "calls.c"), "-o", str(folder / f"calls.{name}.so")])
     kernel = [CC, *WARNINGS, "-O1", *LINK]
+    strict = [*kernel, "-fsanitize-coverage=trace-pc", str(PROGRAMS / "calls.c")]
     compile_all(
+        *commands,
         [*kernel, str(PROGRAMS / "quiet.c"), "-o", str(folder / "quiet.plain.so")],
-        [*kernel, "-fsanitize-coverage=trace-pc", str(PROGRAMS / "calls.c"), "-o", str(folder / "calls.strict.so")],
+        [*strict, "-o", str(folder / "calls.strict.so")],
     )
 
     def run(build: str, program: str, case: str) -> subprocess.CompletedProcess[str]:

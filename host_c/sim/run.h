@@ -41,7 +41,10 @@ struct tasklet {
 };
 
 #define SIM_BUCKETS 64
-#define SIM_STRICT_FUEL 255                   /* the most basic blocks between two switches */
+/* The most basic blocks between two switches: of our own programs, where a switch costs what caches hold, and
+ * of those of the drop-in compiler. */
+#define SIM_STRICT_FUEL 2047
+#define SIM_STRICT_LINKED_FUEL 255
 #define SIM_FAITHFUL_FUEL (UINT32_C(1) << 20) /* between two looks at the clock */
 #define SIM_IN_STEP_FUEL 256
 #define SIM_RAW_MUTEXES 256
@@ -57,7 +60,7 @@ struct run {
     struct tasklet tasklets[SIM_MAX_TASKLETS];
     uint32_t count;
     bool strict, threads, in_step;
-    uint32_t fuel;  /* faithful: basic blocks between two switches */
+    uint32_t fuel;  /* basic blocks between two switches; strict: at most */
     uint32_t ready; /* fibres: bit i for tasklet i */
     uint64_t random;
     uint64_t deadline; /* nanoseconds, or 0 */

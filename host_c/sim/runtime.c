@@ -80,16 +80,6 @@ static bool is_name(const char *text) {
     return true;
 }
 
-static bool is_unwritten(uintptr_t at, uint32_t n) {
-    for (uint32_t i = 0; i < n; i += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, (const void *)(at + i), sizeof word);
-        if (word != SIM_POISON_WORD)
-            return false;
-    }
-    return true;
-}
-
 static void check_dma(struct tasklet *self, uintptr_t mram, uintptr_t wram, uint32_t n,
                       const struct dpusim_dma *dma) {
     const dpu_error_t error = DPU_ERR_DPU_FAULT;
@@ -108,9 +98,6 @@ static void check_dma(struct tasklet *self, uintptr_t mram, uintptr_t wram, uint
     if (!in_wram(self, wram, n))
         sim_fault(self, error, dma->file, dma->line, "%s of %u bytes: the buffer is not all in WRAM",
                   dma->what, n);
-    if (dma->direction == DPUSIM_READ && in_mram(self->run, mram, n) && is_unwritten(mram, n))
-        sim_fault(self, error, dma->file, dma->line, "%s of %u bytes of MRAM that nobody wrote", dma->what,
-                  n);
 }
 
 static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struct dpusim_dma *dma) {
@@ -131,6 +118,19 @@ static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struc
                   "%s of %u bytes at MRAM offset %lld: outside MRAM", dma->what, n, (long long)offset);
     }
     return n;
+}
+
+static void rt_unwritten(const void *wram, uint32_t n, const struct dpusim_dma *dma) {
+    struct tasklet *self = sim_self;
+    bool all = self->run->strict && dma->direction == DPUSIM_READ;
+    for (uint32_t i = 0; i < n && all; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const uint8_t *)wram + i, sizeof word);
+        all = word == DPUSIM_UNWRITTEN;
+    }
+    if (all)
+        sim_fault(self, DPU_ERR_DPU_FAULT, dma->file, dma->line, "%s of %u bytes of MRAM that nobody wrote",
+                  dma->what, n);
 }
 
 /* -- WRAM ----------------------------------------------------------------------------- */
@@ -367,6 +367,7 @@ const struct dpusim_ops sim_ops = {
     .me = rt_me,
     .mram_heap = rt_mram_heap,
     .dma = rt_dma,
+    .unwritten = rt_unwritten,
     .alloc = rt_mem_alloc,
     .reset = rt_mem_reset,
     .wait = rt_barrier_wait,

@@ -25,9 +25,8 @@
 #define SIM_MRAM_ADDRESS UINT32_C(0x08000000)
 #define SIM_MAX_TASKLETS 24
 #define SIM_MAX_DPUS 4096
-#define SIM_DEFAULT_RANKS 64      /* what DPU_ALLOCATE_ALL gives */
-#define SIM_POISON UINT32_C(0xa5) /* each byte of memory that nobody wrote, in strict mode */
-#define SIM_POISON_WORD (UINT64_C(0x0101010101010101) * SIM_POISON)
+#define SIM_DEFAULT_RANKS 64                 /* what DPU_ALLOCATE_ALL gives */
+#define SIM_POISON (DPUSIM_UNWRITTEN & 0xff) /* each byte of memory that nobody wrote, in strict mode */
 #define SIM_LOG_BYTES (UINT32_C(1) << 20)
 #define SIM_TEXT 512
 #define SIM_NULL_WORD 8       /* WRAM's first word is reserved */

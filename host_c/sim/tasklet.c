@@ -49,7 +49,7 @@ uint64_t sim_random(struct run *run) {
 }
 
 uint32_t sim_next_fuel(struct run *run) {
-    return run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % SIM_STRICT_FUEL : run->fuel;
+    return run->strict ? 1 + (uint32_t)(sim_random(run) >> 32) % run->fuel : run->fuel;
 }
 
 struct run *sim_run_new(void) {
@@ -531,7 +531,10 @@ static void boot(struct run *run, struct dpu_t *dpu) {
     run->threads = profile->threads || SANITIZED || run->instance->program->sanitized;
     run->deadline = profile->time_out_ms == 0 ? 0 : sim_now() + (uint64_t)profile->time_out_ms * 1000000;
     run->in_step = run->instance->program->linked && !run->strict && !run->threads;
-    run->fuel = run->in_step ? SIM_IN_STEP_FUEL : SIM_FAITHFUL_FUEL;
+    if (run->strict)
+        run->fuel = run->instance->program->linked ? SIM_STRICT_LINKED_FUEL : SIM_STRICT_FUEL;
+    else
+        run->fuel = run->in_step ? SIM_IN_STEP_FUEL : SIM_FAITHFUL_FUEL;
     run->heap_start = sim_heap_start(dpu->program, run->count);
     run->wram_bytes = sim_wram_bytes(dpu->program);
     memset(run->raw_mutexes, 0, sizeof run->raw_mutexes);

@@ -29,8 +29,12 @@
 static inline void dpusim_mram_read(const __mram_ptr void *from, void *to, unsigned int n,
                                     const struct dpusim_dma *dma) {
     uintptr_t mram = (uintptr_t)from, wram = (uintptr_t)to;
+    uint64_t first;
     n = dpusim_program.ops->dma(&mram, &wram, n, dma);
     __builtin_memcpy((void *)wram, (const void *)mram, n);
+    __builtin_memcpy(&first, (const void *)wram, sizeof first); /* here, as now it is in the cache */
+    if (first == DPUSIM_UNWRITTEN)
+        dpusim_program.ops->unwritten((const void *)wram, n, dma);
 }
 
 static inline void dpusim_mram_write(const void *from, __mram_ptr void *to, unsigned int n,
