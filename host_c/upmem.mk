@@ -35,7 +35,7 @@ $(foreach f,$(DPU_FAMILIES),$(eval $(call dpu_native,$f,strict,$$(DPU_STRICT_FLA
 # simulator changes with the DPU. What the C run time adds itself is allowed.
 dpu_check_statics = found=$$(nm $1 | awk '$$2 ~ /^[bBdDcC]$$/ { print $$3 }' | \
   grep -v -x -e 'completed\.[0-9]*' -e '_DYNAMIC' -e '_GLOBAL_OFFSET_TABLE_' -e '__dso_handle' -e '__do_global_dtors_aux_fini_array_entry' -e '__frame_dummy_init_array_entry' -e '__TMC_END__' \
-  -e '__\(start\|stop\)_dpu[a-z_]*' -e 'dpusim_[a-z_]*' -e 'bfv_args' -e 'bfv_report' -e 'meeting' -e 'shared'); \
+  -e '__\(start\|stop\)_dpu[a-z_]*' -e '__odr_asan\..*' -e 'dpusim_[a-z_]*' -e 'bfv_args' -e 'bfv_report' -e 'meeting' -e 'shared'); \
   test -z "$$found" || { echo "$1: variables outside the annotated sections:" $$found >&2; rm -f $1; exit 1; }
 
 # The plug-in "sim": the backend, what it needs of the library, the simulator.
