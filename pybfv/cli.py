@@ -144,9 +144,9 @@ def _reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
         label = "simulator wall time, not hardware" if name == "sim" else "wall time"
         parts = ("host_to_dpu", "host to DPU"), ("kernel", "kernel"), ("dpu_to_host", "DPU to host")
         split = ", ".join(f"{text} {stats[key] / 1e6:.1f} ms" for key, text in (*parts, ("convert", "conversion")))
-        _note(
-            f"timings ({label}), {info['kernels']} kernels, {info['dpus']} DPUs, {info['tasklets']} tasklets: {split}"
-        )
+        where = f"{info['kernels']} kernels, {info['dpus']} DPUs, {info['tasklets']} tasklets"
+        seed = "" if info["seed"] is None else f", seed {info['seed']}"
+        _note(f"timings ({label}), {where}{seed}: {split}")
 
     return report if timings else lambda info: None
 

@@ -6,11 +6,13 @@ The environment's PYBFV_MRAM_LIMIT makes MRAM small, so that work takes rounds a
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,7 +226,7 @@ def test_borrowed_memory_is_not_copied_until_used() -> None:
 
 
 def test_info_and_stats() -> None:
-    with native.Backend("sim", 64, P133) as backend:
+    with native.Backend("sim", 64, P133, profile="seed=9") as backend:
         info = backend.info()
         assert info == {
             "name": "sim",
@@ -233,6 +235,7 @@ def test_info_and_stats() -> None:
             "threads": None,
             "dpus": 64,
             "tasklets": 16,
+            "seed": 9,
         }
         x, total = backend.put(uniform(1, P133, 3, 2, 64)), backend.acc_new("sum", 2)
         backend.acc_add(total, x, 0, 1, 3)
@@ -255,6 +258,20 @@ def test_the_environment_chooses_the_mode(monkeypatch: pytest.MonkeyPatch) -> No
     for mode in ("strict", "faithful"):
         monkeypatch.setenv("PYBFV_SIM", mode)
         both(8, TOY, 2, [2], 2, 3)
+
+
+def test_the_seed_of_strict_schedules_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seed(**options: Any) -> Any:
+        with native.Backend("sim", 8, TOY, dpus=1, **options) as backend:
+            return backend.info()["seed"]
+
+    assert seed(strict=True) != seed(strict=True)
+    assert seed(strict=False) is None
+    assert seed(strict=True, profile="seed=7") == 7
+    monkeypatch.setenv("UPMEM_PROFILE", "seed=8")
+    assert seed(strict=True) == 8
+    with native.Backend("cpu", 8, TOY) as backend:
+        assert backend.info()["seed"] is None
 
 
 def test_a_missing_plugin_says_what_is_missing(tmp_path: Path) -> None:
@@ -397,6 +414,7 @@ def test_a_failing_launch_leaves_no_number(tmp_path: Path, kernels: str, program
     undefined = "earlier device error left this accumulator undefined; compute again"
     assert found[0] == "no error"
     assert (refusal if kernels == "ntt" else lie) in found[1]
+    assert re.search(r"\(seed \d+\)", found[1])  # which repeats the run
     assert found[2] == "no error"
     assert all(undefined in said for said in found[3:8])
     # another accumulator keeps its value, and loading gives this one a new value

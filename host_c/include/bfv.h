@@ -252,6 +252,7 @@ typedef struct {
     uint32_t threads;  /* 0: does not apply */
     uint32_t dpus;     /* 0: does not apply */
     uint32_t tasklets; /* 0: does not apply */
+    uint64_t seed;     /* of the schedules of "sim" in strict mode; 0 elsewhere */
 } bfv_info;
 
 typedef struct {

@@ -84,6 +84,7 @@ static void cpu_info(const struct bfv_backend *backend, bfv_info *out) {
     (void)backend;
     out->dpus = 0;
     out->tasklets = 0;
+    out->seed = 0;
 }
 
 /* Gives an array memory for its ciphertexts: NULL and nothing changed when there is none. */

@@ -224,7 +224,7 @@ class Backend:
         return handle._pointer
 
     def info(self) -> dict[str, Any]:
-        """name, body, kernels, threads, dpus, tasklets; None where one doesn't apply."""
+        """name, body, kernels, threads, dpus, tasklets, seed (sim in strict mode); None where one doesn't apply."""
         out = BFV.ffi.new("bfv_info *")
         self._run("info", BFV.lib.bfv_get_info, out)
         return {
@@ -234,6 +234,7 @@ class Backend:
             "threads": int(out.threads) or None,
             "dpus": int(out.dpus) or None,
             "tasklets": int(out.tasklets) or None,
+            "seed": int(out.seed) or None,
         }
 
     def stats(self) -> dict[str, int]:

@@ -122,6 +122,7 @@ typedef struct {
     uint32_t threads;
     uint32_t dpus;
     uint32_t tasklets;
+    uint64_t seed;
 } bfv_info;
 typedef struct {
     uint64_t sums;

@@ -57,6 +57,7 @@ static void upmem_info(const struct bfv_backend *backend, bfv_info *out) {
     out->threads = 0; /* does not apply */
     out->dpus = upmem->dpus;
     out->tasklets = upmem->tasklets;
+    out->seed = upmem_seed(upmem);
     memset(out->body, 0, sizeof out->body);
     strncpy(out->body, "dpu", sizeof out->body - 1);
 }

@@ -24,11 +24,27 @@ enum {
 
 /* ---- errors and time --------------------------------------------------------- */
 
+uint64_t upmem_seed(const struct upmem *upmem) {
+#ifdef DPUSIM
+    return upmem->dpus != 0 && dpusim_is_strict(upmem->set) ? dpusim_seed(upmem->set) : 0;
+#else
+    (void)upmem;
+    return 0;
+#endif
+}
+
 int upmem_fail(struct upmem *upmem, int status, const char *format, ...) {
+    char *detail = upmem->backend->detail;
+    const size_t size = sizeof upmem->backend->detail;
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(upmem->backend->detail, sizeof upmem->backend->detail, format, arguments);
+    (void)vsnprintf(detail, size, format, arguments);
     va_end(arguments);
+    const uint64_t seed = upmem_seed(upmem);
+    const size_t length = strlen(detail);
+    if (seed != 0 && strstr(detail, "(seed ") == NULL) {
+        (void)snprintf(detail + length, size - length, " (seed %llu)", (unsigned long long)seed);
+    }
     return status;
 }
 

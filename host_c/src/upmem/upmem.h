@@ -191,10 +191,14 @@ void upmem_parallel(struct upmem *upmem, uint32_t count, void (*run)(void *job, 
 /* Monotone clock, ns. Host conversions add to backend->stats.convert themselves. */
 uint64_t upmem_clock(void);
 
+/* The seed of the simulator's schedules; 0 where there is none: on hardware, in faithful mode, before the
+ * DPUs are allocated. */
+uint64_t upmem_seed(const struct upmem *upmem);
+
 /* What is said of an accumulator that an error has left without a value. */
 #define UPMEM_DAMAGED "an earlier device error left this accumulator undefined; compute again"
 
-/* Writes backend->detail (printf style) and returns `status`. */
+/* Writes backend->detail (printf style), with the seed that repeats it, and returns `status`. */
 int upmem_fail(struct upmem *upmem, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
