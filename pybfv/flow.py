@@ -14,12 +14,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, BinaryIO
 
+from pybfv.arguments import bounds_texts, ddof_of, needed, texts, whole_number
 from pybfv.client import csvio
 from pybfv.client.arrays import SupportsArray
 from pybfv.client.csvio import CsvOptions
@@ -36,12 +37,12 @@ from pybfv.errors import (
     OutputError,
     UsageError,
 )
+from pybfv.io import study as study_io
 from pybfv.io.atomic import atomic_output
 from pybfv.io.key import PublicKey, write_public
 from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.result import Result, read_result, write_result
 from pybfv.io.secret_key import SecretKey, write_secret
-from pybfv.io.study import read_study
 from pybfv.server.accumulate import accumulate, merge
 from pybfv.server.engine import CPU, Engine
 from pybfv.server.finish import COMBINED, finish, require_key
@@ -49,6 +50,7 @@ from pybfv.study import Study
 from pybfv.workload import discover
 
 Progress = Callable[[int], None]
+Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
 
 
 Data = Source | Mapping[str, Any] | SupportsArray
@@ -82,37 +84,66 @@ def plan(
     source: Data | Sequence[Data],
     statistics: Sequence[str] | str,
     *,
-    bounds: Sequence[str] | str = (),
+    bounds: Mapping[str, Any] | Sequence[str] | str = (),
     max_rows: int | None = None,
     max_contributions: int | None = None,
     reveal: str = "totals",
     missing: str = "error",
     product: str | None = None,
     set_name: str | None = None,
-    plain_moduli: Sequence[int] = (),
+    plain_moduli: Sequence[int] | int = (),
     insecure: bool = False,
     options: CsvOptions | None = None,
 ) -> Planned:
     """Plans a study for one or more tables: reads them for bounds and rows unless those are given.
 
-    ``source``: a `Data`, or a list of them. ``bounds``: texts COL=LO:HI; the number of decimals of LO and HI
-    is the column's scale. A table without rows serves when every column has bounds and ``max_rows`` is given.
+    ``source``: a `Data`, or a list of them. ``bounds``: texts COL=LO:HI, or {"COL": (LO, HI)} with integers, text or
+    decimal.Decimal; the number of decimals of LO and HI is the column's scale. A table without rows serves when every
+    column has bounds and ``max_rows`` is given.
     ``product``: "scale-free" or "scaled" restricts the choice; None leaves it to the planner.
     """
+    options = _options(options)
+    moduli = plain_moduli if isinstance(plain_moduli, list | tuple) else [plain_moduli]
+    moduli = tuple(whole_number(t, "plain_moduli") for t in moduli)
     found = propose(
         _several(source),
-        [statistics] if isinstance(statistics, str) else list(statistics),
-        bounds=[bounds] if isinstance(bounds, str) else list(bounds),
-        max_rows=max_rows,
-        max_contributions=max_contributions,
+        texts(statistics, "statistics", '"mean:age"'),
+        bounds=bounds_texts(bounds, options.decimal),
+        max_rows=None if max_rows is None else whole_number(max_rows, "max_rows"),
+        max_contributions=None if max_contributions is None else whole_number(max_contributions, "max_contributions"),
         reveal=reveal,
         missing=missing,
         product=product,
-        options=options or CsvOptions(),
+        options=options,
     )
-    return Planned(
-        make_study(found.job, set_name, tuple(plain_moduli), insecure=insecure), found.notes, found.publishes
-    )
+    return Planned(make_study(found.job, set_name, moduli, insecure=insecure), found.notes, found.publishes)
+
+
+def _options(options: CsvOptions | None) -> CsvOptions:
+    if options is None:
+        return CsvOptions()
+    needed(options, CsvOptions, "options of class CsvOptions", "make them with pybfv.client.csvio.CsvOptions")
+    return options
+
+
+def _need_study(study: Any) -> None:
+    if isinstance(study, Planned):
+        raise UsageError("a Study is needed, not a Planned; take its study: flow.plan(...).study")
+    needed(study, Study, "a Study", "read it with flow.load_study(path)")
+
+
+def _need_public(key: Any) -> None:
+    if key is not None:
+        needed(key, PublicKey, "a PublicKey", "read it with pybfv.io.key.read_public(path)")
+
+
+def _need_engine(engine: Any) -> None:
+    if isinstance(engine, str):
+        raise UsageError(f"engine must be an Engine, not text; give engine=flow.Engine(backend={engine[:20]!r})")
+    needed(engine, Engine, "an Engine", 'give engine=flow.Engine(backend="cpu")')
+
+
+_PLANNING = tuple(sorted(set(plan.__kwdefaults__) - {"options"}))
 
 
 def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
@@ -134,11 +165,19 @@ def _several(source: Data | Sequence[Data]) -> list[Source]:
 
 def load_study(path: str) -> Study:
     """The study in a study.json, checked."""
-    return Study(read_study(path))
+    return Study(study_io.read_study(path))
+
+
+def write_study(study: Study, path: str, *, force: bool = False) -> None:
+    """Writes a study to a file (study.json), for `load_study`; OutputError when the file exists, unless ``force``."""
+    _need_study(study)
+    with atomic_output(path, force=force) as stream:
+        study_io.write_study(stream, study.doc)
 
 
 def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     """A fresh key pair for a study. One key serves one study."""
+    _need_study(study)
     return draw_keys(study)
 
 
@@ -193,16 +232,22 @@ def encrypt(
 
     An array with one dimension serves a study of one column, whatever its name.
     """
+    _need_study(study)
+    needed(key, (PublicKey, SecretKey), "a PublicKey", "read it with pybfv.io.key.read_public(path)")
+    options = _options(options)
     check_key(study, key)
     source = as_source(source, _names(study))
     with _whole_output(output, force, [source]) as stream:
-        return encrypt_stream(study, source, options or CsvOptions(), key, stream, progress)
+        return encrypt_stream(study, source, options, key, stream, progress)
 
 
-def expand(inputs: Sequence[str], extension: str) -> list[str]:
-    """Files, folders' files with the extension in name order, and "-" at most once."""
+def expand(inputs: Inputs, extension: str) -> list[str]:
+    """Files, folders' files with the extension in name order, and "-" at most once; one path may stand for a list."""
     found: list[str] = []
-    for item in inputs:
+    for given in [inputs] if isinstance(inputs, str | os.PathLike) or not isinstance(inputs, Iterable) else inputs:
+        if not isinstance(given, str | os.PathLike):
+            raise UsageError(f"inputs must be paths of {extension} files or of folders, not {type(given).__name__}")
+        item = os.fspath(given)
         if item != "-" and os.path.isdir(item):
             try:
                 inside = sorted(n for n in os.listdir(item) if n.endswith(extension) and not n.startswith("."))
@@ -231,7 +276,7 @@ def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]
 
 
 def compute(
-    inputs: Sequence[str],
+    inputs: Inputs,
     output: str,
     *,
     key: PublicKey | None = None,
@@ -241,6 +286,8 @@ def compute(
     report: Report = _quiet,
 ) -> Result:
     """Contributions to a result file."""
+    _need_public(key)
+    _need_engine(engine)
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
         partial, info = accumulate(
@@ -253,7 +300,7 @@ def compute(
 
 
 def compute_to_partial(
-    inputs: Sequence[str],
+    inputs: Inputs,
     output: str,
     *,
     engine: Engine = CPU,
@@ -262,6 +309,7 @@ def compute_to_partial(
     report: Report = _quiet,
 ) -> Partial:
     """Contributions to a partial file."""
+    _need_engine(engine)
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
         partial, info = accumulate(sources, engine.open, progress)
@@ -270,8 +318,9 @@ def compute_to_partial(
     return partial
 
 
-def combine(inputs: Sequence[str], output: str, *, key: PublicKey | None = None, force: bool = False) -> Result:
+def combine(inputs: Inputs, output: str, *, key: PublicKey | None = None, force: bool = False) -> Result:
     """Partials to a result file."""
+    _need_public(key)
     sources = expand(inputs, ".bfvp")
     with _whole_output(output, force, sources) as stream:
         partial = merge(sources, read_partial, Engine(threads=1).open)
@@ -281,7 +330,10 @@ def combine(inputs: Sequence[str], output: str, *, key: PublicKey | None = None,
 
 
 def decrypt(source: str | Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
-    """The result document of a result file."""
+    """The result document of a result file. ``ddof``: a variance divides by n - ddof, 1 or 0."""
+    needed(key, SecretKey, "a SecretKey", "read it with pybfv.io.secret_key.read_secret(path)")
+    needed(source, (str, os.PathLike, Result), "a result file's path or a Result", "take what flow.compute made")
+    ddof = ddof_of(ddof)
     result = source if isinstance(source, Result) else read_result(source)
     return decrypt_result(result, key, ddof)
 
@@ -292,6 +344,7 @@ def _names(study: Study) -> list[str]:
 
 def oracle(study: Study, sources: Sequence[Data], options: CsvOptions, ddof: int) -> list[dict[str, Any]]:
     """Every statistic recomputed in plaintext, from the rows, by each workload's definition."""
+    ddof = ddof_of(ddof)
     names = _names(study)
     tables = [as_source(source, names) for source in sources]
     rows = [row for table in tables for row in csvio.records(table, options, names, study.missing)]
@@ -316,7 +369,14 @@ def run(
     Several tables are several contributions. With ``verify`` every statistic is recomputed in plaintext;
     InternalError on any difference.
     """
-    options = options or CsvOptions()
+    options = _options(options)
+    _need_engine(engine)
+    ddof = ddof_of(ddof)
+    for name in planning:
+        if name in Engine.__dataclass_fields__:
+            raise UsageError(f"{name} is a field of the engine: give engine=flow.Engine({name}={planning[name]!r})")
+        if name not in _PLANNING:
+            raise UsageError(f"unknown argument {name[:40]!r}; those of plan are {', '.join(_PLANNING)}")
     sources = _several(source)
     if planning.get("max_contributions") is None:
         planning["max_contributions"] = len(sources)
@@ -371,4 +431,5 @@ __all__ = [
     "plan",
     "run",
     "write_keys",
+    "write_study",
 ]

@@ -14,7 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybfv import flow
-from pybfv.client.plan import Job, capacity, choose, choose_moduli, make_study, need_of, rows_carried
+from pybfv.client.plan import (
+    FLOODING_ASKED,
+    Job,
+    capacity,
+    choose,
+    choose_moduli,
+    describe,
+    floods_enough,
+    make_study,
+    need_of,
+    rows_carried,
+    summary,
+)
 from pybfv.errors import DataError, PlanError, UsageError
 from pybfv.io.study import StudyDoc
 from pybfv.params import SETS, batching_primes, factor_batching, get_set
@@ -359,3 +371,18 @@ def test_power_columns_have_tight_bounds() -> None:
 def test_batching_primes_serve_every_dimension() -> None:
     for ps in SETS.values():
         assert all((p - 1) % (2 * ps.n) == 0 for p in batching_primes(ps.n))
+
+
+def test_the_plan_names_the_set_that_floods_enough() -> None:
+    given: dict[str, object] = {"bounds": "x=0:100", "max_rows": 1000, "max_contributions": 3}
+    study = flow.plan({"x": [1]}, ["variance:x"], **given).study  # type: ignore[arg-type]
+    assert study.flood_bits < FLOODING_ASKED
+    name, bits = floods_enough(study) or ("", 0)
+    assert bits >= FLOODING_ASKED
+    assert f"by {study.flood_bits} bits; --set {name} by {bits} bits" in dict(describe(study))["flooding"] or (
+        study.flood_bits <= 0
+    )
+    assert flow.plan({"x": [1]}, ["variance:x"], set_name=name, **given).study.flood_bits == bits  # type: ignore
+    assert f"{study.flood_bits} bits of flooding" in summary(study)
+    slots = flow.plan({"x": [1]}, ["variance:x"], reveal="slots", **given).study  # type: ignore[arg-type]
+    assert "flooding" not in summary(slots)

@@ -381,17 +381,40 @@ def make_study(job: Job, set_name: str | None = None, moduli: Sequence[int] = ()
     return Study(StudyDoc.from_data(data))
 
 
-def rows_carried(study: Study) -> int:
-    """How many rows the study's set and moduli could carry at its rate of rows per contribution."""
-    job = Job(
+def _job_of(study: Study, allowed: tuple[str, ...]) -> Job:
+    shape = study.shape
+    return Job(
         tuple(study.workloads),
         study.base,
-        study.shape.max_rows,
-        study.shape.max_contributions,
+        shape.max_rows,
+        shape.max_contributions,
         study.reveal,
         study.missing,
-        (study.product,),
+        allowed,
     )
+
+
+FLOODING_ASKED = 40
+"""By how many bits flooding should hide noise, as cryptographers ask for it (SECURITY.md)."""
+
+
+def floods_enough(study: Study) -> tuple[str, int] | None:
+    """The set that takes the fewest bytes among those with FLOODING_ASKED bits of flooding, and its bits; or None."""
+    job, found = _job_of(study, PRODUCTS), []
+    for ps in _default_sets():
+        try:
+            best = choose(job, ps.name)
+        except PlanError:
+            continue
+        bits = min(x.hidden_bits(d) for x in best.noises for d in x.bounds)
+        if bits >= FLOODING_ASKED:
+            found.append((best.cost, ps.name, bits))
+    return min(found)[1:] if found else None
+
+
+def rows_carried(study: Study) -> int:
+    """How many rows the study's set and moduli could carry at its rate of rows per contribution."""
+    job = _job_of(study, (study.product,))
     held = math.prod(study.moduli)
 
     def fits(rows: int) -> bool:
@@ -421,9 +444,14 @@ def _planned_for(study: Study) -> str:
 def _flooding(study: Study) -> str:
     if study.reveal == "slots":
         return "none: every slot is revealed"
-    if study.flood_bits > 0:
-        return f"hides the noise beside a total by {study.flood_bits} bits"
-    return "little: few bits are free, so the noise beside a total shows (SECURITY.md); a larger --set has more"
+    bits = study.flood_bits
+    text = f"hides the noise beside a total by {bits} bits"
+    if bits <= 0:
+        text = f"{bits} bits: the noise beside a total shows (SECURITY.md)"
+    if bits >= FLOODING_ASKED:
+        return text
+    enough = floods_enough(study)
+    return f"{text}; " + (f"--set {enough[0]} by {enough[1]} bits" if enough else f"no set by {FLOODING_ASKED} bits")
 
 
 def _modulus_text(study: Study, t: int) -> str:
@@ -476,11 +504,8 @@ def describe(study: Study) -> list[tuple[str, str]]:
 
 def summary(study: Study) -> str:
     """The plan in one line."""
-    return (
-        f"{study.ps.name}, up to {study.shape.max_rows} rows in {study.shape.max_contributions} contribution(s), "
-        f"{'totals only' if study.reveal == 'totals' else 'every slot revealed'}, {_flooding_short(study)}"
+    revealed = (
+        f"totals only, {study.flood_bits} bits of flooding" if study.reveal == "totals" else "every slot revealed"
     )
-
-
-def _flooding_short(study: Study) -> str:
-    return f"{study.flood_bits} bits of flooding" if study.flood_bits > 0 else "little flooding"
+    shape = study.shape
+    return f"{study.ps.name}, up to {shape.max_rows} rows in {shape.max_contributions} contribution(s), {revealed}"

@@ -11,7 +11,7 @@ from pybfv import native
 from pybfv.errors import DataError, UsageError
 from pybfv.evaluator.arithmetic import RnsArithmetic
 from pybfv.evaluator.keys import SecretKey
-from pybfv.evaluator.objects import Ciphertext, Plaintext, PublicKey, frozen, same_context, same_key
+from pybfv.evaluator.objects import Ciphertext, Plaintext, PublicKey, frozen, same_context, same_key, same_kind
 from pybfv.native.secret import round_phase, wipe
 from pybfv.scheme import public
 from pybfv.scheme.random import private_bytes
@@ -37,6 +37,7 @@ class Encryptor:
 
     def encrypt(self, plain: Plaintext) -> Ciphertext:
         """A fresh ciphertext of size 2 and factor 1. The message must not depend on earlier ciphertexts' randomness."""
+        same_kind(plain, Plaintext, "encrypt")
         same_context(self.context, plain.context, "encrypt")
         arithmetic = self.context.arithmetic
         scaled = arithmetic.encoded(plain.coefficients)
@@ -59,6 +60,7 @@ class Decryptor:
     """Decrypts with a secret key."""
 
     def __init__(self, key: SecretKey) -> None:
+        same_kind(key, SecretKey, "decryptor")
         self.key, self.context = key, key.context
 
     def decrypt(self, ct: Ciphertext) -> Plaintext:
@@ -66,6 +68,7 @@ class Decryptor:
 
         Moduli of more than 30 bits are rounded in Python integers, whose time may depend on their values.
         """
+        same_kind(ct, Ciphertext, "decrypt")
         same_context(self.context, ct.context, "decrypt")
         same_key(self.key.key_id, ct.key_id, "decrypt")
         arithmetic, t = self.context.arithmetic, self.context.t

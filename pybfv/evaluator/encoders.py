@@ -8,7 +8,7 @@ import numpy as np
 
 from pybfv import native
 from pybfv.evaluator.context import Context
-from pybfv.evaluator.objects import Plaintext, same_context, values_of
+from pybfv.evaluator.objects import Plaintext, same_context, same_kind, values_of
 from pybfv.ring import slot_map
 
 
@@ -45,6 +45,7 @@ class BatchEncoder:
 
     def decode(self, plain: Plaintext, signed: bool = False) -> list[int]:
         """The n slots in [0, t), or with ``signed`` in [-t/2, t/2)."""
+        same_kind(plain, Plaintext, "decode")
         same_context(self.context, plain.context, "decode")
         x = native.empty((len(self._ring.primes), self.context.n))
         for plane, p in zip(x, self._ring.primes, strict=True):
@@ -73,5 +74,6 @@ class CoefficientEncoder:
 
     def decode(self, plain: Plaintext, signed: bool = False) -> list[int]:
         """The n coefficients in [0, t), or with ``signed`` in [-t/2, t/2)."""
+        same_kind(plain, Plaintext, "decode")
         same_context(self.context, plain.context, "decode")
         return _decoded(list(plain.coefficients), self.context.t, signed)

@@ -12,7 +12,7 @@ from pybfv.errors import UsageError
 from pybfv.evaluator.arithmetic import MAX_PAIRS, digit_bounds
 from pybfv.evaluator.context import Context
 from pybfv.evaluator.noise import NoiseError, Norms
-from pybfv.evaluator.objects import Ciphertext, Plaintext, RelinKeys, frozen, same_context, same_key
+from pybfv.evaluator.objects import Ciphertext, Plaintext, RelinKeys, frozen, same_context, same_key, same_kind
 from pybfv.scheme.noise import embeddings
 
 PRODUCTS = ("scaled", "scale-free")
@@ -48,7 +48,7 @@ class Evaluator:
     def add_many(self, values: Iterable[Ciphertext]) -> Ciphertext:
         """The sum of one or more ciphertexts."""
         total: Ciphertext | None = None
-        for ct in values:
+        for ct in _sequence("add_many", values):
             self._check("add_many", ct)
             total = ct if total is None else self._linear("add_many", total, ct, self.context.arithmetic.add)
         if total is None:
@@ -89,6 +89,7 @@ class Evaluator:
 
     def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext], product: str = "scaled") -> Ciphertext:
         """The sum of a_i b_i over 1 to 4096 pairs, of size 3: accumulated exactly and rounded once."""
+        a, b = _sequence("dot", a), _sequence("dot", b)
         if len(a) != len(b):
             raise UsageError(f"dot: {len(a)} and {len(b)} ciphertexts; give as many on both sides")
         if not 1 <= len(a) <= MAX_PAIRS:
@@ -119,8 +120,7 @@ class Evaluator:
             same_key(a.key_id, x.key_id, operation)
 
     def _check_kind(self, operation: str, x: Any, kind: type) -> None:
-        if not isinstance(x, kind):
-            raise UsageError(f"{operation}: a {kind.__name__} is needed, not {type(x).__name__}")
+        same_kind(x, kind, operation)
         same_context(self.context, x.context, operation)
 
     def _made(self, operation: str, a: Ciphertext, parts: np.ndarray, factor: int, noise: Norms) -> Ciphertext:
@@ -226,6 +226,12 @@ class Evaluator:
 
 _NEAR = 1e-9
 """More than the error of one coefficient in double precision."""
+
+
+def _sequence(operation: str, values: Any) -> list[Ciphertext]:
+    if not isinstance(values, Iterable):
+        raise UsageError(f"{operation}: a sequence of ciphertexts is needed, not {type(values).__name__}")
+    return list(values)
 
 
 def _centred(x: int, t: int) -> int:

@@ -27,6 +27,22 @@ def frozen(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def same_kind(x: Any, kind: type, what: str) -> None:
+    """UsageError, with the step that is lacking, unless x is of a kind."""
+    if not isinstance(x, kind):
+        way = _STEPS.get((type(x).__name__, kind.__name__), "")
+        if not way and kind.__name__ == "Plaintext":
+            way = "; make one with an encoder's encode([...])"
+        raise UsageError(f"{what}: a {kind.__name__} is needed, not {type(x).__name__}{way}")
+
+
+_STEPS = {
+    ("Ciphertext", "Plaintext"): "; decrypt it first",
+    ("Plaintext", "Ciphertext"): "; encrypt it first",
+    ("PublicKey", "SecretKey"): "; a public key only encrypts",
+}
+
+
 def same_context(mine: Context, theirs: Context, what: str) -> None:
     """UsageError naming the parameter in which two contexts differ."""
     if mine is not theirs and (difference := mine.difference(theirs)):
@@ -167,25 +183,28 @@ class Ciphertext(_Public):
     def __add__(self, other: object) -> Ciphertext:
         if isinstance(other, Ciphertext):
             return _evaluator(self).add(self, other)
-        return _evaluator(self).add_plain(self, other) if isinstance(other, Plaintext) else NotImplemented
+        return _evaluator(self).add_plain(self, _plain(other, "+"))
 
     def __radd__(self, other: object) -> Ciphertext:
         if isinstance(other, int) and other == 0:  # where sum() begins
             return self
-        return self + other if isinstance(other, Plaintext) else NotImplemented
+        return self + other
 
     def __sub__(self, other: object) -> Ciphertext:
         if isinstance(other, Ciphertext):
             return _evaluator(self).sub(self, other)
-        return _evaluator(self).sub_plain(self, other) if isinstance(other, Plaintext) else NotImplemented
+        return _evaluator(self).sub_plain(self, _plain(other, "-"))
+
+    def __rsub__(self, other: object) -> Ciphertext:
+        return -self + _plain(other, "-")
 
     def __mul__(self, other: object) -> Ciphertext:
         if isinstance(other, Ciphertext):
             return _evaluator(self).multiply(self, other)
-        return _evaluator(self).multiply_plain(self, other) if isinstance(other, Plaintext) else NotImplemented
+        return _evaluator(self).multiply_plain(self, _plain(other, "*"))
 
     def __rmul__(self, other: object) -> Ciphertext:
-        return self * other if isinstance(other, Plaintext) else NotImplemented
+        return self * other
 
     def __neg__(self) -> Ciphertext:
         return _evaluator(self).negate(self)
@@ -223,6 +242,12 @@ class Ciphertext(_Public):
         payload.done()
         _check_parts(context, parts)
         return cls(context, key_id, frozen(parts), factor, noise)
+
+
+def _plain(other: object, sign: str) -> Plaintext:
+    same_kind(other, Plaintext, f"ciphertext {sign} {type(other).__name__}")
+    assert isinstance(other, Plaintext), "it was just looked at"
+    return other
 
 
 def _check_parts(context: Context, parts: np.ndarray) -> None:

@@ -36,6 +36,10 @@ class Engine:
             raise UsageError(f"unknown backend {self.backend!r}; known are {', '.join(BACKENDS)}")
         if self.kernels not in KERNELS:
             raise UsageError(f"unknown kernels {self.kernels!r}; known are {', '.join(KERNELS)}")
+        for name in ("threads", "dpus", "tasklets"):
+            count = getattr(self, name)
+            if not isinstance(count, int) or count < 0:
+                raise UsageError(f"{name} is {count!r}; it must be an integer from 0, which is the default")
         if self.backend == "cpu" and self.kernels == "limb":
             raise BackendUnavailableError("the cpu backend has NTT kernels only; take --backend sim or upmem for limb")
         if self.backend == "cpu" and (self.dpus or self.tasklets):
