@@ -55,7 +55,7 @@ def _backend(name: str) -> dict[str, Any]:
         with native.Backend(name, *TRIAL_RING) as backend:
             info = backend.info()
     except PybfvError as e:
-        return {"available": False, "why": str(e)}
+        return {"available": False, "why": str(e).removesuffix("; check with: pybfv doctor")}  # this is it
     return {"available": True, "why": None, "dpus": info["dpus"], "tasklets": info["tasklets"]}
 
 

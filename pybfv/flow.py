@@ -58,8 +58,9 @@ Data = Source | Mapping[str, Any] | SupportsArray
 
 In memory: a mapping {column name: values}; a data frame; a NumPy array, whose columns are c1, c2, ... (one
 dimension is one column) or, if it is structured, its fields. Values: a list, tuple or array of integers or booleans
-of any type, decimal text, decimal.Decimal, fractions.Fraction with a finite decimal. Floats are taken where they stand
-for one decimal number (0.1 for one tenth) and refused otherwise. None, a masked value, "" and "NA" are missing.
+of any type, decimal text, decimal.Decimal, fractions.Fraction with a finite decimal. Floats are taken for the
+decimal that they print as (0.1 for one tenth) up to 15 significant digits, whole ones below 2^53, else refused.
+None, a masked value, "", "NA", and in columns of pandas NaN, are missing.
 """
 
 Report = Callable[[dict[str, Any]], None]

@@ -37,7 +37,8 @@ def line(result: dict[str, Any]) -> str:
         return f"count = {result['n']}"
     if stat == "linreg":
         head = f"linreg {printable(result['target'])}: n = {result['n']}, r_squared = {result['r_squared']}, "
-        head += f"residual_sd = {result['residual_sd']}"
+        spread = result["residual_sd"]
+        head += f"residual_sd = {'undefined (n = k)' if spread is None else spread}"
         rows = zip(result["terms"], result["coefficients"], result["exact"], strict=True)
         return "\n".join([head, *(f"  {printable(term)} = {exactly(value, exact)}" for term, value, exact in rows)])
     if not {"column", "value", "exact"} <= result.keys() or ("ddof" in result and "sd" not in result):

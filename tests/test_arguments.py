@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from pybfv import flow
 from pybfv.errors import BackendUnavailableError, OutputError, PybfvError, UsageError
 from pybfv.evaluator import BatchEncoder, Context, Decryptor, Encryptor, Evaluator, KeyGenerator
+from pybfv.words import words
 
 DATA = {"x": [1, 2, 3]}
 
@@ -143,3 +145,16 @@ def test_evaluator_refuses_the_wrong_kind() -> None:
     encoder, decryptor = BatchEncoder(context), Decryptor(keys.secret_key)
     ct = Encryptor(keys.public_key).encrypt(encoder.encode([5, 7]))
     assert encoder.decode(decryptor.decrypt(encoder.encode([1, 2]) - ct), signed=True)[:3] == [-4, -5, 0]
+
+
+def test_a_regression_through_as_many_points_has_no_residual_sd() -> None:
+    document = flow.run({"x": [1, 2], "y": [3, 5]}, "linreg:y~x")
+    assert document["results"][0]["residual_sd"] is None
+    assert "residual_sd = undefined (n = k)" in words(document)
+
+
+def test_bits_left() -> None:
+    context = Context("n2048_q53", t=12289)
+    ct = Encryptor(KeyGenerator(context).public_key).encrypt(BatchEncoder(context).encode([1]))
+    left = math.log2(context.q / (2 * context.t * ct.noise.largest))  # as docs/evaluator.md has it
+    assert abs(left - (context.log2_q - context.model.bits_needed(ct.noise))) < 1e-6

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pybfv import flow
 from pybfv.client.arrays import float_number, read_values
 from pybfv.client.csvio import CsvOptions, as_source, blocks, records, scan
-from pybfv.client.csvnumbers import Numbers, Whole, Wire
+from pybfv.client.csvnumbers import Numbers, Whole, Wire, parse_number, reduced
 from pybfv.errors import DataError, PybfvError, UsageError
 from pybfv.workload import Column, ColumnBounds
 
@@ -305,6 +305,43 @@ def test_columns_of_other_libraries_are_not_rounded() -> None:
     for data in (Frame(["x"], Series(large, None, 1)), {"x": Series(large, None, 1)}, Series(large, None, 1)):
         assert values_of(data, "drop") == [large, 1]
     refused(lambda: as_source(Frame(["x", "y", "x"], Series(1))), "'x' is there twice")
+
+
+class PandasSeries(Series):
+    """A column of floats, or of objects, as pandas has it."""
+
+    __module__ = "pandas.core.series"
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._array, self.dtype = values, values.dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._array
+
+    def __iter__(self) -> Any:
+        return iter(self._array.tolist())
+
+
+def test_nan_is_missing_in_pandas_columns_only() -> None:
+    nan = float("nan")
+    for column in (np.array([0.5, nan, 2]), np.array([0.5, nan, 2], np.float32), np.array([0.5, nan, 2], object)):
+        for data in (Frame(["x"], PandasSeries(column)), {"x": PandasSeries(column)}, PandasSeries(column)):
+            found = flow.run(data, "sum:x", missing="drop")
+            assert (found["results"][0]["exact"], found["dropped_rows"]) == ("5/2", 1)
+            refused(lambda data=data: flow.run(data, "sum:x"), "index 1", "missing")
+        refused(lambda column=column: flow.run({"x": column}, "sum:x", missing="drop"), "masked_invalid")
+    refused(lambda: flow.run(PandasSeries(np.array([1.0, np.inf])), "sum:x", missing="drop"), "inf")
+    assert flow.run(PandasSeries(np.array([1.0, 2.0])), "sum:x")["results"][0]["exact"] == "3/1"
+
+
+def test_it_is_not_luck_which_floats_pass() -> None:
+    for bad in (3 * 1.4, 1234567890123.456, 1.000000000000001, np.float32(1.000001)):
+        refused(lambda bad=bad: flow.run({"x": [1, bad]}, "sum:x"), "significant digits")
+        refused(lambda bad=bad: flow.run({"x": np.array([1, bad], type(bad))}, "sum:x"), "significant digits")
+    for good in (123456789012.345, 1.00000000000001, 999999999999999 / 10, -0.123456789012345, 1.5e-200, 2.0**53 - 1):
+        assert float_number(good) == reduced(*parse_number(repr(good), PLAIN))
+    for large in (2.0**53, 1e300, np.float32(2**24)):
+        refused(lambda large=large: flow.run({"x": [large]}, "sum:x"), "not every integer")
 
 
 def test_what_is_no_table_is_refused() -> None:

@@ -174,7 +174,12 @@ def test_roles(study: Command) -> None:
     study.refused(77, "combine", "p.bfvp", "--key", "keys/secret.key", "-o", "x.bfvr")
     study.refused(77, "compute", "data.bfvc", "-o", "x.bfvr")
     study.refused(77, "combine", "p.bfvp", "-o", "x.bfvr")
-    study.refused(77, "inspect", "keys/secret.key")
+    assert "a study, public key" in study.refused(77, "inspect", "keys/secret.key")
+    for mistaken in ("p.bfvp", "data.bfvc"):
+        line = study.refused(65, "decrypt", mistaken, "--key", "keys/secret.key")
+        assert "must never reach the key holder" in line
+    shown = study.ok("inspect", "r.bfvr").splitlines()
+    assert [row.split()[:3] for row in shown if row.startswith("backend")] == [["backend", "name", "cpu,"]]
     study.refused(77, "compute", "keys/secret.key", "--key", "keys/public.key", "-o", "x.bfvr")
     study.refused(77, "decrypt", "r.bfvr", "--key", "keys/public.key")
     study.ok("keygen", "study.json", "-o", "other")

@@ -150,8 +150,16 @@ static dpu_error_t check_size(const struct dpu_program_t *program, const char *n
         return sim_fail(sim, DPU_ERR_TOO_MANY_TASKLETS,
                         "dpu_load: %s: %u tasklets; the program has %u, a DPU %u", name, wanted, most,
                         sim->profile.chip_threads);
-    if (sim_heap_start(program, wanted != 0 ? wanted : most) == sim_wram_bytes(program))
-        return sim_fail(sim, DPU_ERR_ELF_INVALID_FILE, "dpu_load: %s: stacks and data fill WRAM", name);
+    uint32_t tasklets = wanted != 0 ? wanted : most;
+    if (sim_heap_start(program, tasklets) == sim_wram_bytes(program)) {
+        uint64_t stacks = 0;
+        for (uint32_t i = 0; i < tasklets; i++)
+            stacks += program->stack_size[i] + 8;
+        return sim_fail(sim, DPU_ERR_ELF_INVALID_FILE,
+                        "dpu_load: %s: %u bytes of variables and %llu of %u stacks fill WRAM's %u bytes", name,
+                        SIM_NULL_WORD + program->static_bytes, (unsigned long long)stacks, tasklets,
+                        sim_wram_bytes(program));
+    }
     if (program->mram_bytes > SIM_MRAM_BYTES)
         return sim_fail(sim, DPU_ERR_ELF_INVALID_FILE, "dpu_load: %s: its data overflow MRAM", name);
     return DPU_OK;

@@ -113,7 +113,7 @@ def _column(where: str, values: Any) -> Values:
     if isinstance(values, array | memoryview):
         values = np.asarray(values)
     elif not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
-        values = _foreign(values)
+        values = _without_nan(values, _foreign(values))
     elif isinstance(values, Sequence) and not isinstance(values, bytes | bytearray):
         return list(values)
     if isinstance(values, np.ndarray) and values.ndim == 0:
@@ -137,6 +137,18 @@ def _foreign(values: Any) -> np.ndarray | list[Any]:
         return found
     convert = getattr(values, "to_pylist", None)
     return list(values if convert is None else convert())
+
+
+def _without_nan(column: Any, values: np.ndarray | list[Any]) -> np.ndarray | list[Any]:
+    """The values of a pandas column with NaN masked: it is how pandas writes a missing value."""
+    if type(column).__module__.partition(".")[0] != "pandas":
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.ndim == 1:
+        gaps = np.isnan(values)
+        return np.ma.MaskedArray(values, mask=gaps, copy=False) if gaps.any() else values
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return values
+    return [None if isinstance(value, float) and value != value else value for value in values]
 
 
 class ArrayTable:
@@ -211,9 +223,15 @@ def _why(value: Any, options: CsvOptions) -> str:
         return not_a_number(options)
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
-            return "is not a number: mend it; a missing value is None or masked"
+            return "is not a number: mend it; a missing value is None or masked (np.ma.masked_invalid(a) masks NaN)"
+        kind = _kind(value)
+        if value == np.trunc(value):
+            return (
+                f"is a float from 2^{kind.nmant + 1} on, where not every integer has a float: "
+                "give integers, text or decimal.Decimal"
+            )
         return (
-            "is a float that more than one decimal number rounds to: round it to fewer decimals, "
+            f"is a float with more than {kind.precision} significant digits, or next to 0: round it to fewer decimals, "
             "or give decimal.Decimal, text or an integer"
         )
     if isinstance(value, Fraction):
@@ -307,12 +325,13 @@ def float_number(value: float | np.floating[Any]) -> tuple[int, int] | None:
 
     It is the shortest decimal that rounds to the float, which is what the float prints as: 0.1 is one tenth.
     With p bits of precision floats near x lie at most 2^(1 - p) |x| apart, so that for |m| < 2^(p - 1) no
-    other number with d decimals rounds to it; whole floats have all integers below 2^p. Otherwise, as
-    with 0.1 + 0.2, it is not for us to say which number was meant.
+    other number with d decimals rounds to it; whole floats have all integers below 2^p. Of the others those are taken
+    that have no more digits than every such m has (15 of 16 for 64 bits, numpy's ``precision``), so that it is not
+    luck which pass: with 0.1 + 0.2 or 3 * 1.4 it is not for us to say which number was meant.
     """
     if not np.isfinite(value):
         return None
-    kind = np.finfo(value.dtype if isinstance(value, np.floating) else float)
+    kind = _kind(value)
     if value != 0 and abs(value) < kind.smallest_normal:
         return None
     # not str: print options change a NumPy scalar's
@@ -321,8 +340,12 @@ def float_number(value: float | np.floating[Any]) -> tuple[int, int] | None:
     if number is None:
         return None
     mantissa, decimals = reduced(*number)
-    limit = kind.nmant if decimals else kind.nmant + 1  # p = nmant + 1
-    return (mantissa, decimals) if abs(mantissa) < 1 << limit else None
+    limit = 10**kind.precision if decimals else 1 << (kind.nmant + 1)  # p = nmant + 1
+    return (mantissa, decimals) if abs(mantissa) < limit else None
+
+
+def _kind(value: float | np.floating[Any]) -> Any:
+    return np.finfo(value.dtype if isinstance(value, np.floating) else float)
 
 
 def _read_floats(values: np.ndarray) -> Numbers | Whole:
@@ -335,7 +358,7 @@ def _read_floats(values: np.ndarray) -> Numbers | Whole:
         return _collect([float_number(value) for value in values])
     numbers = read_numbers([float.__repr__(value) for value in values.tolist()], _PLAIN)
     # What read_numbers can't know is which of them a float does not stand for.
-    doubtful = np.abs(numbers.mantissa) >= 1 << kind.nmant
+    doubtful = np.abs(numbers.mantissa) >= 10**kind.precision
     doubtful |= (np.abs(values) < kind.smallest_normal) & (values != 0)
     doubtful[list(numbers.long)] = True
     for row in np.flatnonzero(doubtful).tolist():

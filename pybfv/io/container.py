@@ -122,15 +122,19 @@ class RecordReader:
     where the caller has read them.
     """
 
-    def __init__(self, source: Source, *wanted: Kind, start: bytes | None = None) -> None:
+    def __init__(self, source: Source, *wanted: Kind, start: bytes | None = None, need: str | None = None) -> None:
+        """``need``: the wanted kinds in words, where there are more than ``wanted``."""
+        need = need or needs(wanted)
         self.source = source
         self.origin = source.origin
         self._records = 0
         if start is None:
             start = source.read_up_to(PROLOGUE_SIZE)
-        self.kind = sniff(start, self.origin, needs(wanted))
+        self.kind = sniff(start, self.origin, need)
         if self.kind not in wanted:
-            message = f"{self.origin} is {self.kind.label}; this needs {needs(wanted)}"
+            message = f"{self.origin} is {self.kind.label}; this needs {need}"
+            if wanted == (Kind.RESULT,) and self.kind in (Kind.CONTRIBUTION, Kind.PARTIAL):
+                message += ": contributions and partials must never reach the key holder, whose key opens them"
             if self.kind is Kind.SECRET_KEY:
                 raise KeyRefusedError(f"{message}: a secret key stays with its holder")
             raise DataError(message)

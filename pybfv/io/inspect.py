@@ -35,7 +35,7 @@ def describe(path: PathLike) -> dict[str, Any]:
             return _study_file(start, source)
         if not start.startswith(MAGIC[:5]):
             sniff(start, source.origin, NEED)
-        reader = RecordReader(source, *_OPEN_KINDS, start=start)
+        reader = RecordReader(source, *_OPEN_KINDS, start=start, need=NEED)
         facts = _BY_KIND[reader.kind](reader)
         kind = reader.kind.name.lower().replace("_", " ")
         return {"file": source.origin, "kind": kind, "version": VERSION} | facts
@@ -140,6 +140,7 @@ def _result(reader: RecordReader) -> dict[str, Any]:
         _common(study, params)
         | {"key": found["key_id"], "dropped_rows": found["dropped"]}
         | {name: found[name] for name in shared}
+        | {"backend": {"name": found["backend"]["name"], **found["backend"]}}
         | {"contents": [name for name, _ in found["entries"]]}
     )
 
