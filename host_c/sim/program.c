@@ -156,8 +156,8 @@ static dpu_error_t check_size(const struct dpu_program_t *program, const char *n
         for (uint32_t i = 0; i < tasklets; i++)
             stacks += program->stack_size[i] + 8;
         return sim_fail(sim, DPU_ERR_ELF_INVALID_FILE,
-                        "dpu_load: %s: %u bytes of variables and %llu of %u stacks fill WRAM's %u bytes", name,
-                        SIM_NULL_WORD + program->static_bytes, (unsigned long long)stacks, tasklets,
+                        "dpu_load: %s: %u bytes of variables and %llu of %u stacks fill WRAM's %u bytes",
+                        name, SIM_NULL_WORD + program->static_bytes, (unsigned long long)stacks, tasklets,
                         sim_wram_bytes(program));
     }
     if (program->mram_bytes > SIM_MRAM_BYTES)
