@@ -294,8 +294,11 @@ def test_what_is_no_operand_is_refused(p: Party) -> None:
     ):
         with pytest.raises(UsageError):
             refused()
-    for wrong in (lambda: x + 3, lambda: 3 + x, lambda: x * 2, lambda: 2 * x, lambda: np.int64(2) * x, lambda: x / x):
-        with pytest.raises(TypeError):
+    for wrong in (lambda: x + 3, lambda: 3 + x, lambda: x * 2, lambda: 2 * x):
+        with pytest.raises(UsageError, match="a Plaintext is needed, not int"):
+            wrong()
+    for wrong in (lambda: np.int64(2) * x, lambda: x / x):
+        with pytest.raises((TypeError, UsageError)):
             wrong()
 
 
