@@ -16,6 +16,8 @@ from pybfv.errors import PybfvError
 
 SCHEMA_VERSION = 1
 PACKAGES = ("numpy", "cffi", "click", "cryptography", "zstandard", "tqdm", "tenseal")
+SDK_FILES = ("bin/dpu-upmem-dpurte-clang", "include/dpu/dpu.h", "lib/libdpu.so")
+"""What `make host` needs of the folder that UPMEM_HOME names."""
 TRIAL_RING = (64, (67043329,))
 """A small ring that every backend must be able to open."""
 
@@ -60,10 +62,11 @@ def _backend(name: str) -> dict[str, Any]:
 
 
 def _sdk() -> dict[str, Any]:
-    home = os.environ.get("UPMEM_HOME")
+    home = os.environ.get("UPMEM_HOME") or None
     compiler = "dpu-upmem-dpurte-clang"
     return {
         "UPMEM_HOME": home,
+        "files": None if home is None else {name: (Path(home) / name).exists() for name in SDK_FILES},
         "compiler": _first_line(compiler, "--version"),
         "pkg_config": _first_line("dpu-pkg-config", "--modversion", "dpu"),
         "diag": shutil.which("dpu-diag") is not None,
@@ -97,6 +100,25 @@ def examine() -> dict[str, Any]:
     }
 
 
+def _sdk_words(sdk: dict[str, Any]) -> str:
+    """What the folder that UPMEM_HOME names holds of an SDK."""
+    home, files = sdk["UPMEM_HOME"], sdk["files"]
+    if home is None:
+        return "not found: UPMEM_HOME is not set"
+    lacking = [name for name, there in files.items() if not there]
+    if len(lacking) == len(files):
+        return f"not found: UPMEM_HOME={home} holds no SDK: no {', no '.join(lacking)}"
+    if lacking:
+        return f"incomplete: UPMEM_HOME={home} has no {', no '.join(lacking)}"
+    return f"{home}: {', '.join(files)}"
+
+
+def _backend_words(name: str, state: dict[str, Any]) -> str:
+    if not state["available"]:
+        return f"not available: {state['why']}"
+    return f"available, {state['dpus']} DPUs" if name == "upmem" else "available"  # sim makes as many as asked for
+
+
 def words(found: dict[str, Any]) -> list[tuple[str, str]]:
     """The same as (label, text) lines."""
 
@@ -108,14 +130,14 @@ def words(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("pybfv", f"{found['pybfv']}, Python {found['python']}, {found['system']}"),
         ("cpu", f"{show(cpu['model'])}, {cpu['cores']} cores, kernel bodies {', '.join(cpu['bodies']) or 'none'}"),
         *((name, show(text)) for name, text in found["compilers"].items()),
-        ("UPMEM SDK", "not found: UPMEM_HOME is not set" if sdk["UPMEM_HOME"] is None else sdk["UPMEM_HOME"]),
+        ("UPMEM SDK", _sdk_words(sdk)),
         ("DPU compiler", show(sdk["compiler"])),
         ("to check", sdk["how_to_check"]),
     ]
     if found["library_problem"]:
         lines.append(("library", found["library_problem"]))
     for name, state in found["backends"].items():
-        lines.append((f"backend {name}", "available" if state["available"] else f"not available: {state['why']}"))
+        lines.append((f"backend {name}", _backend_words(name, state)))
     lines.append(
         ("packages", ", ".join(f"{name} {version or 'not installed'}" for name, version in found["packages"].items()))
     )

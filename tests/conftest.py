@@ -6,10 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from pybfv import native
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
@@ -25,6 +29,27 @@ NOTE = re.compile(
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes seconds; make check leaves it out")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that fails names the seeds of the strict simulators that it opened: UPMEM_PROFILE=seed=N repeats one."""
+    opened, seeds = native.Backend.__init__, []
+
+    def opening(self: native.Backend, *args: Any, **kwargs: Any) -> None:
+        opened(self, *args, **kwargs)
+        seed = self.info()["seed"]
+        seeds.extend(() if seed is None else (str(seed),))
+
+    native.Backend.__init__ = opening  # type: ignore[method-assign]
+    try:
+        return (yield)
+    except BaseException:  # pytest.fail among them
+        if seeds:
+            item.add_report_section("call", "simulator seeds", ", ".join(seeds))
+        raise
+    finally:
+        native.Backend.__init__ = opened  # type: ignore[method-assign]
 
 
 class Command:

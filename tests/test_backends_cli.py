@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import Command
 
+from pybfv import doctor
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -125,3 +127,24 @@ def test_doctor(pybfv: Command, no_sdk: dict[str, str]) -> None:
     assert "portable" in found["cpu"]["bodies"]
     text = pybfv.ok("doctor")
     assert "backend sim" in text
+
+
+def test_doctor_says_what_is_where_upmem_home_points(pybfv: Command, write) -> None:
+    def said(home: str) -> str:
+        lines = pybfv.ok("doctor", env={"UPMEM_HOME": home}).splitlines()
+        return next(line.removeprefix("UPMEM SDK").strip() for line in lines if line.startswith("UPMEM SDK"))
+
+    home = str(pybfv.folder)
+    assert said("") == "not found: UPMEM_HOME is not set"
+    assert said(home).startswith(f"not found: UPMEM_HOME={home} holds no SDK: no bin/")
+    write("include/dpu/dpu.h", "")
+    assert said(home) == f"incomplete: UPMEM_HOME={home} has no bin/dpu-upmem-dpurte-clang, no lib/libdpu.so"
+    write("bin/dpu-upmem-dpurte-clang", "")
+    write("lib/libdpu.so", "")
+    assert said(home) == f"{home}: bin/dpu-upmem-dpurte-clang, include/dpu/dpu.h, lib/libdpu.so"
+
+
+def test_doctor_counts_dpus() -> None:
+    found = doctor.examine()
+    found["backends"]["upmem"] = {"available": True, "why": None, "dpus": 2543, "tasklets": 16}
+    assert dict(doctor.words(found))["backend upmem"] == "available, 2543 DPUs"

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -258,20 +257,6 @@ def test_the_environment_chooses_the_mode(monkeypatch: pytest.MonkeyPatch) -> No
     for mode in ("strict", "faithful"):
         monkeypatch.setenv("PYBFV_SIM", mode)
         both(8, TOY, 2, [2], 2, 3)
-
-
-def test_the_seed_of_strict_schedules_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seed(**options: Any) -> Any:
-        with native.Backend("sim", 8, TOY, dpus=1, **options) as backend:
-            return backend.info()["seed"]
-
-    assert seed(strict=True) != seed(strict=True)
-    assert seed(strict=False) is None
-    assert seed(strict=True, profile="seed=7") == 7
-    monkeypatch.setenv("UPMEM_PROFILE", "seed=8")
-    assert seed(strict=True) == 8
-    with native.Backend("cpu", 8, TOY) as backend:
-        assert backend.info()["seed"] is None
 
 
 def test_a_missing_plugin_says_what_is_missing(tmp_path: Path) -> None:

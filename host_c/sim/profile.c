@@ -135,8 +135,8 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         .time_out_ms = draft.timed         ? (uint32_t)draft.time_out
                        : draft.strict != 0 ? STRICT_TIME_OUT_MS
                                            : 0,
-        /* short enough to be copied by hand */
-        .seed = draft.seeded ? draft.seed : draft.seed % 1000000000,
+        /* short enough to be copied by hand; never 0, which stands for none */
+        .seed = draft.seeded ? draft.seed : 1 + draft.seed % 999999999,
     };
     return DPU_OK;
 }
