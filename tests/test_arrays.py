@@ -353,12 +353,12 @@ def test_what_is_no_table_is_refused() -> None:
     refused(lambda: flow.run([{"x": [1]}, {"x": ["?"]}], "mean:x"), "arrays 2, index 0")
 
 
-def test_nothing_to_compute() -> None:
+def test_nothing_to_compute(tmp_path: Path) -> None:
     for empty in ([], (), np.array([], np.int64), np.array([]), "", range(0)):
         refused(lambda empty=empty: flow.run({"x": empty}, "mean:x"))
     study = flow.plan({"x": []}, "mean:x", bounds="x=0:9", max_rows=3, **TOY).study
     _, public = flow.keygen(study)
-    refused(lambda: flow.encrypt(study, {"x": []}, public, "/tmp/never.bfvc"), "no complete rows")
+    refused(lambda: flow.encrypt(study, {"x": []}, public, str(tmp_path / "never.bfvc")), "no complete rows")
 
 
 def test_star_means_the_numeric_columns() -> None:

@@ -58,9 +58,11 @@ def test_partials_of_every_backend_are_the_tensor_over_the_integers(bits: int, n
     q, wide = math.prod(primes), wide_base(n, math.prod(primes), count)
     words, centred = ciphertexts(np.random.default_rng([bits, n]), n, primes, count)
     tensor = np.zeros((3, n), dtype=object)
-    for c0, c1 in centred:
-        square = [negacyclic(c0, c0), [2 * x for x in negacyclic(c0, c1)], negacyclic(c1, c1)]
-        tensor += np.array(square, dtype=object)
+    pairs = [(0, 0), (1, 1), (2, 2), (3, 1), (4, 0)]  # squares, and products of two
+    for (c0, c1), (d0, d1) in ((centred[a], centred[b]) for a, b in pairs):
+        tensor[0] += np.array(negacyclic(c0, d0), dtype=object)
+        tensor[1] += np.array(negacyclic(c0, d1), dtype=object) + np.array(negacyclic(c1, d0), dtype=object)
+        tensor[2] += np.array(negacyclic(c1, d1), dtype=object)
     # the canonical state: residues of the integers in NTT form, by the definition of ring.py
     expected = np.array([[Ring(n, [p]).ntt([int(x) for x in part], 0) for p in wide] for part in tensor])
 
@@ -71,9 +73,12 @@ def test_partials_of_every_backend_are_the_tensor_over_the_integers(bits: int, n
             for group in groups(wide):
                 with native.Backend(name.split(",")[0], n, wide[group], **options) as backend:
                     x = backend.put(np.ascontiguousarray(lifted[:, :, group]))
-                    total = backend.acc_new("product", 3)
+                    y = backend.put(np.ascontiguousarray(lifted[::-1, :, group]))
+                    total, other, again = (backend.acc_new("product", 3) for _ in range(3))
                     backend.acc_mul(total, x, 0, x, 0, 1, 2)
-                    backend.acc_mul(total, x, 2, x, 2, 1, count - 2)  # another part of the pairs
+                    backend.acc_mul(other, x, 2, y, 2, 1, count - 2)
+                    backend.acc_load(again, backend.acc_save(other))
+                    backend.acc_merge(total, again)
                     planes.append(backend.acc_save(total))
             state = np.concatenate(planes, axis=1)
             assert (state == expected).all(), name

@@ -21,6 +21,7 @@ from pybfv.params import (
     factor_batching,
     get_set,
     is_prime,
+    security_basis,
 )
 
 WORD_BITS = 61
@@ -79,10 +80,7 @@ class WordSet:
     @property
     def basis(self) -> str:
         """What the security rests on: "2024/463", "2018 standard", or "none"."""
-        for basis, bits in SECURITY_LIMITS.get(self.n, {}).items():
-            if self.q.bit_length() <= bits:
-                return basis
-        return "none"
+        return security_basis(self.n, self.q)
 
 
 def _integers(values: Sequence[int]) -> tuple[int, ...]:

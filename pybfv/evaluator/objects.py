@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +67,7 @@ def _shape_of(array: np.ndarray, context: Context, lead: tuple[int | None, ...],
     context.arithmetic.check(array, what)
 
 
-class _Public:
+class _Public(ABC):
     """Bytes, pickles and copies of an object without secrets."""
 
     kind: ClassVar[str]
@@ -89,12 +90,14 @@ class _Public:
             same_context(context, made.context, f"these bytes of a {cls.kind}")
         return made
 
+    @abstractmethod
     def _state(self) -> tuple[Context, dict[str, Any], list[np.ndarray]]:
-        raise NotImplementedError
+        """Context, further fields and arrays: what `wire.dump` writes."""
 
     @classmethod
+    @abstractmethod
     def _from_state(cls, context: Context, fields: wire.Fields, payload: wire.Payload) -> Any:
-        raise NotImplementedError
+        """The object of what `_state` gave."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
         return type(self).from_bytes, (self.to_bytes(),)

@@ -88,6 +88,14 @@ def check_dimension(n: int) -> int:
     raise PlanError(f"ring dimension N = {_short(n)} is not a power of two from {MIN_N} to {MAX_N}; {near}")
 
 
+def security_basis(n: int, q: int) -> str:
+    """The first limit of SECURITY_LIMITS that q keeps to at dimension n: its name, or "none"."""
+    for basis, bits in SECURITY_LIMITS.get(n, {}).items():
+        if q.bit_length() <= bits:
+            return basis
+    return "none"
+
+
 @dataclass(frozen=True)
 class ParameterSet:
     """A ring dimension and the primes of q; the constructor makes all checks.
@@ -174,11 +182,7 @@ class ParameterSet:
     @property
     def basis(self) -> str:
         """What the security rests on: "2024/463", "2018 standard", or "none" (insecure)."""
-        if not self.insecure:
-            for basis, bits in SECURITY_LIMITS.get(self.n, {}).items():
-                if self.q.bit_length() <= bits:
-                    return basis
-        return "none"
+        return "none" if self.insecure else security_basis(self.n, self.q)
 
 
 SETS: dict[str, ParameterSet] = {row[0]: ParameterSet(*row) for row in _table.SETS}
