@@ -77,11 +77,11 @@ dpu-counts: $(VENV)/.ready
 	@$(PY) -m tests.dpu.counts
 
 bench: $(VENV)/.ready lib
-	$(PY) -m bench
+	$(PY) -m pybfv.bench
 
 # 100,000 random jobs against exact rationals, about an hour; LARGE="--first N" resumes, LARGE="--minutes M" ends early.
 bench-large: $(VENV)/.ready lib
-	$(PY) -m bench.random_jobs $(LARGE)
+	$(PY) -m pybfv.bench.random_jobs $(LARGE)
 
 fmt: $(VENV)/.ready
 	$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .

@@ -35,7 +35,7 @@ HOWTO = sorted((ROOT / "docs" / "howto").glob("*.md"))
 USER_PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", CLI, WORKLOAD, *HOWTO]
 PAGES = sorted(
     path
-    for folder in (".", "docs", "host_c", "tests", "demo", "bench", "pybfv", "dpu")
+    for folder in (".", "docs", "host_c", "tests", "demo", "pybfv", "dpu")
     for path in (ROOT.glob("*.md") if folder == "." else (ROOT / folder).rglob("*.md"))
 )
 COMMANDS: dict[str, click.Command] = cli.cli.commands

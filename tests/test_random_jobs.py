@@ -1,6 +1,6 @@
 """A thousand random jobs from tables to results, against fractions; `make bench-large` runs 100,000.
 
-The jobs and their oracle are bench/random_jobs.py and bench/oracle.py; that they notice what is wrong is shown here.
+The jobs and their oracle are in pybfv/bench; that they notice what is wrong is shown here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.oracle import Statistic, differences, expect, fit, nearest, nearest_root
-from bench.random_jobs import SEED, Wrong, make_job, run_jobs
 from pybfv import flow
+from pybfv.bench.oracle import Statistic, differences, expect, fit, nearest, nearest_root
+from pybfv.bench.random_jobs import SEED, Wrong, make_job, run_jobs
 from pybfv.client import decrypt
 from pybfv.study import PRODUCTS, Study
 

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from bench import __main__ as command
-from bench import accumulate, files, report, simulator
-from bench.measure import Row, check, interleaved
-from bench.our_side import OurSide
-from bench.seal_side import DEFAULT, LIKE, N, SealSide
+from pybfv.bench import __main__ as command
+from pybfv.bench import accumulate, files, report, simulator
+from pybfv.bench.measure import Row, check, interleaved
+from pybfv.bench.our_side import OurSide
+from pybfv.bench.seal_side import DEFAULT, LIKE, N, SealSide
 
 
 def test_targets() -> None:

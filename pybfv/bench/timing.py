@@ -1,4 +1,4 @@
-"""`python -m bench timing`: do calls that meet a secret take longer for some secrets than for others?
+"""`python -m pybfv.bench timing`: do calls that meet a secret take longer for some secrets than for others?
 
 As dudect does it (Reparaz, Balasch, Verbauwhede, "dude, is my code constant time?", 2017): two classes of input, one
 fixed and one random, measured in random order, the slowest tenth of all left out, and Welch's t-test on the

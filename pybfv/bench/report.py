@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.measure import Row
+from pybfv.bench.measure import Row
 
 NOTES = (
     "us: CPU time of the one thread, medians of interleaved repetitions; rows/s, MB/s, ms: wall clock.",
@@ -84,7 +84,7 @@ def table(rows: Sequence[Row], sides: Sequence[dict[str, Any]], machine: str) ->
     return "\n\n".join(parts)
 
 
-BEGIN, END = "<!-- begin: python -m bench --readme -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- begin: python -m pybfv.bench --readme -->\n", "<!-- end -->\n"
 
 
 def put(path: Path, text: str) -> None:

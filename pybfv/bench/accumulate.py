@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.measure import Row, check, interleaved
-from bench.our_side import OurSide
-from bench.seal_side import DEFAULT, LIKE, N, SealSide
+from pybfv.bench.measure import Row, check, interleaved
+from pybfv.bench.our_side import OurSide
+from pybfv.bench.seal_side import DEFAULT, LIKE, N, SealSide
 
 SET = "n4096_q109"
 T = 1032193

@@ -11,8 +11,8 @@ import tempfile
 from fractions import Fraction
 from pathlib import Path
 
-from bench.measure import Row, check, wall
 from pybfv import flow
+from pybfv.bench.measure import Row, check, wall
 
 ROWS = 600_000
 MORE = (50_000, 50_001, 50_002)

@@ -1,6 +1,6 @@
-"""`python -m bench [--json | --readme]`: prints the table; exit code 1 when a target is missed.
+"""`python -m pybfv.bench [--json | --readme]`: prints the table; exit code 1 when a target is missed.
 
-`python -m bench timing [--seconds S]`: do calls take longer for some secrets than for others (bench/timing.py)?
+`python -m pybfv.bench timing [--seconds S]`: do calls take longer for some secrets than for others?
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import accumulate, files, report, simulator, timing
-from bench.measure import machine
+from pybfv.bench import accumulate, files, report, simulator, timing
+from pybfv.bench.measure import machine
 
-README = Path(__file__).parent.parent / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def main() -> int:
     """Measures everything; about a minute and a half."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="pybfv beside Microsoft SEAL")
+    parser = argparse.ArgumentParser(prog="python -m pybfv.bench", description="pybfv beside Microsoft SEAL")
     parser.add_argument("what", nargs="?", choices=["table", "timing"], default="table", help="timing: of secrets")
     parser.add_argument("--seconds", type=float, default=10, help="timing: of each call")
     kind = parser.add_mutually_exclusive_group()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.accumulate import COUNT, SET, T
-from bench.measure import Row, check, wall
-from bench.our_side import OurSide
 from pybfv import native
+from pybfv.bench.accumulate import COUNT, SET, T
+from pybfv.bench.measure import Row, check, wall
+from pybfv.bench.our_side import OurSide
 from pybfv.params import get_set
 
 DPUS, TASKLETS = 64, 16

@@ -1,4 +1,4 @@
-"""Random jobs, all steps from tables to results, against exact rationals: `python -m bench.random_jobs`.
+"""Random jobs, all steps from tables to results, against exact rationals: `python -m pybfv.bench.random_jobs`.
 
 Job k of a seed is always the same table, study and engine (keys and randomness are new in every run), so a run can be
 resumed with --first, and a job that failed repeated alone. A job ends exactly, or in a refusal that is
@@ -21,8 +21,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from bench.oracle import Row, Statistic, differences, expect
 from pybfv import flow
+from pybfv.bench.oracle import Row, Statistic, differences, expect
 from pybfv.client.plan import choose_moduli
 from pybfv.errors import DataError, PlanError, PybfvError
 from pybfv.io.secret_key import SecretKey
@@ -279,7 +279,7 @@ def run_jobs(seed: int, first: int, count: int) -> Counter[str]:
             try:
                 counts.update(run_job(job, Path(folder)))
             except Exception as e:
-                again = f"python -m bench.random_jobs --seed {seed} --first {index} --count 1"
+                again = f"python -m pybfv.bench.random_jobs --seed {seed} --first {index} --count 1"
                 raise Wrong(f"{again}: {type(e).__name__}: {e}") from e
     return counts
 
@@ -291,7 +291,9 @@ def _chunks(first: int, last: int) -> Iterator[tuple[int, int]]:
 
 def main() -> int:
     """Runs the jobs that the options say; exit code 1 at the first that is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m bench.random_jobs", description="random jobs against fractions")
+    parser = argparse.ArgumentParser(
+        prog="python -m pybfv.bench.random_jobs", description="random jobs against fractions"
+    )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--first", type=int, default=0, help="the first job: where a run is resumed")
     parser.add_argument("--count", type=int, default=COUNT)
