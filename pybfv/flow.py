@@ -31,6 +31,7 @@ from pybfv.client.encrypt import encrypt as encrypt_stream
 from pybfv.client.keys import keygen as draw_keys
 from pybfv.client.plan import make_study
 from pybfv.client.propose import propose
+from pybfv.engine import CPU, Engine
 from pybfv.errors import (
     InternalError,
     MissingInputError,
@@ -44,7 +45,7 @@ from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.result import Result, read_result, write_result
 from pybfv.io.secret_key import SecretKey, write_secret
 from pybfv.server.accumulate import accumulate, merge
-from pybfv.server.engine import CPU, Engine
+from pybfv.server.backend import opener
 from pybfv.server.finish import COMBINED, finish, require_key
 from pybfv.study import Study
 from pybfv.workload import discover
@@ -269,7 +270,7 @@ def expand(inputs: Inputs, extension: str) -> list[str]:
 def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]) -> Result:
     """Finishes a partial on the CPU: factor, and under totals re-randomising and blinding."""
     study = Study(partial.study)
-    backend = Engine(threads=1).open(study)
+    backend = opener(Engine(threads=1))(study)
     try:
         return finish(partial, study, key, backend, info)
     finally:
@@ -292,7 +293,7 @@ def compute(
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
         partial, info = accumulate(
-            sources, engine.open, progress, lambda study, key_id: require_key(study, key_id, key)
+            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key)
         )
         result = finish_partial(partial, key, info)
         write_result(stream, result)
@@ -313,7 +314,7 @@ def compute_to_partial(
     _need_engine(engine)
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
-        partial, info = accumulate(sources, engine.open, progress)
+        partial, info = accumulate(sources, opener(engine), progress)
         write_partial(stream, partial)
     report(info)
     return partial
@@ -324,7 +325,7 @@ def combine(inputs: Inputs, output: str, *, key: PublicKey | None = None, force:
     _need_public(key)
     sources = expand(inputs, ".bfvp")
     with _whole_output(output, force, sources) as stream:
-        partial = merge(sources, read_partial, Engine(threads=1).open)
+        partial = merge(sources, read_partial, opener(Engine(threads=1)))
         result = finish_partial(partial, key, COMBINED)
         write_result(stream, result)
     return result

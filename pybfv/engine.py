@@ -1,13 +1,12 @@
-"""Where and how to compute: the backends by name, opened for a study and never replaced in silence."""
+"""Where and how to compute: the backends by name, opened for a ring and never replaced in silence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pybfv import native
 from pybfv.errors import BackendUnavailableError, UsageError
-from pybfv.server.backend import Backend
-from pybfv.study import Study
 
 BACKENDS = ("cpu", "sim", "upmem", "auto")
 AUTO = ("upmem", "cpu")
@@ -41,34 +40,37 @@ class Engine:
             if not isinstance(count, int) or count < 0:
                 raise UsageError(f"{name} is {count!r}; it must be an integer from 0, which is the default")
         if self.backend == "cpu" and self.kernels == "limb":
-            raise BackendUnavailableError("the cpu backend has NTT kernels only; take --backend sim or upmem for limb")
+            raise BackendUnavailableError(
+                "the cpu backend has NTT kernels only; take the backend sim or upmem for limb"
+            )
         if self.backend == "cpu" and (self.dpus or self.tasklets):
-            raise UsageError("--dpus and --tasklets belong to --backend sim or upmem; leave them out")
+            raise UsageError("dpus and tasklets belong to the backends sim and upmem; leave them out")
         if self.backend in ("sim", "upmem") and self.threads:
-            raise UsageError("--threads belongs to --backend cpu; leave it out")
+            raise UsageError("threads belong to the backend cpu; leave them out")
         if self.dpus > MAX_DPUS:
-            raise UsageError(f"--dpus is {self.dpus}; it can be 1 to {MAX_DPUS}, or all")
+            raise UsageError(f"dpus is {self.dpus}; it can be 1 to {MAX_DPUS}, or all")
 
-    def open(self, study: Study) -> Backend:
-        """Opens the backend for a study; never another one than asked for."""
+    def open(self, n: int, primes: Sequence[int], wide: Sequence[int] = ()) -> native.Backend:
+        """Opens the backend for a ring, with wide primes for scaled products; never another one than asked for.
+
+        BackendUnavailableError where it isn't there or can't serve the ring.
+        """
         if self.backend != "auto":
-            return self._open(self.backend, study)
+            return self._open(self.backend, n, primes, wide)
         refused: list[str] = []
         only_dpus = self.dpus or self.tasklets or self.kernels == "limb"
         for name in AUTO[:1] if only_dpus else AUTO:
             try:
-                return self._open(name, study)
+                return self._open(name, n, primes, wide)
             except BackendUnavailableError as e:
                 refused.append(str(e))
         if only_dpus:
-            refused.append("auto takes no cpu where DPUs, tasklets or limb kernels are asked for; see --backend sim")
+            refused.append("auto takes no cpu where DPUs, tasklets or limb kernels are asked for; see the backend sim")
         raise BackendUnavailableError("; ".join(refused))
 
-    def _open(self, name: str, study: Study) -> Backend:
-        ps, where = study.ps, {"kernels": self.kernels, "wide": study.wide}
-        if name == "cpu":
-            return native.Backend(name, ps.n, ps.primes, threads=self.threads, **where)
-        return native.Backend(name, ps.n, ps.primes, dpus=self.dpus, tasklets=self.tasklets, **where)
+    def _open(self, name: str, n: int, primes: Sequence[int], wide: Sequence[int]) -> native.Backend:
+        how = {"threads": self.threads} if name == "cpu" else {"dpus": self.dpus, "tasklets": self.tasklets}
+        return native.Backend(name, n, primes, kernels=self.kernels, wide=wide, **how)
 
 
 CPU = Engine()
