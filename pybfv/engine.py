@@ -31,14 +31,16 @@ class Engine:
     tasklets: int = 0
 
     def __post_init__(self) -> None:
-        if self.backend not in BACKENDS:
-            raise UsageError(f"unknown backend {self.backend!r}; known are {', '.join(BACKENDS)}")
-        if self.kernels not in KERNELS:
-            raise UsageError(f"unknown kernels {self.kernels!r}; known are {', '.join(KERNELS)}")
+        for name, known in (("backend", BACKENDS), ("kernels", KERNELS)):
+            given = getattr(self, name)
+            if not isinstance(given, str) or given not in known:
+                shown = repr(given[:20]) if isinstance(given, str) else f"of type {type(given).__name__}"
+                raise UsageError(f"unknown {name} {shown}; known are {', '.join(known)}")
         for name in ("threads", "dpus", "tasklets"):
             count = getattr(self, name)
-            if not isinstance(count, int) or count < 0:
-                raise UsageError(f"{name} is {count!r}; it must be an integer from 0, which is the default")
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                shown = count if isinstance(count, int) else f"of type {type(count).__name__}"
+                raise UsageError(f"{name} is {shown}; it must be an integer from 0, which is the default")
         if self.backend == "cpu" and self.kernels == "limb":
             raise BackendUnavailableError(
                 "the cpu backend has NTT kernels only; take the backend sim or upmem for limb"

@@ -29,6 +29,7 @@ class Evaluator:
     """
 
     def __init__(self, context: Context) -> None:
+        same_kind(context, Context, "Evaluator")
         self.context = context
 
     # linear operations
@@ -181,8 +182,9 @@ class Evaluator:
         product: str,
         engine: Engine | None = None,
     ) -> Ciphertext:
-        if product not in PRODUCTS:
-            raise UsageError(f"{operation}: unknown product {product!r}; known are: {', '.join(PRODUCTS)}")
+        if not isinstance(product, str) or product not in PRODUCTS:
+            shown = repr(product[:20]) if isinstance(product, str) else f"of type {type(product).__name__}"
+            raise UsageError(f"{operation}: unknown product {shown}; known are: {', '.join(PRODUCTS)}")
         t, sums = self.context.t, {}
         for a, b in pairs:
             self._check(operation, pairs[0][0], a, b)
