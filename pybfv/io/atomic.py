@@ -69,8 +69,8 @@ def atomic_output(
     message. With ``force`` a regular file or symbolic link of that name is replaced, and keeps its
     permissions; but never a secret key, and none of ``inputs`` (the files that the command reads). After any
     exception, KeyboardInterrupt too, nothing is left. ``secret``: the file is a secret key, so only its owner may
-    use it, no buffer holds its bytes, and with ``force`` it may take the place of a secret key. ``-`` is standard output, written directly.
-    Raises OutputError for whatever can't be written.
+    use it, no buffer holds its bytes, and with ``force`` it may take the place of a secret key. ``-`` is standard
+    output, written directly. Raises OutputError for whatever can't be written.
     """
     if os.fspath(path) == "-":
         stream = _Output(sys.stdout.buffer, "standard output")

@@ -25,7 +25,7 @@ SALT_BYTES, NONCE_BYTES, TAG_BYTES = 16, 12, 16
 LOG2_N, R, P = 17, 8, 1
 """scrypt's costs of new files: 128 MiB of memory, some tenths of a second."""
 MAX_MEMORY = 1 << 29
-"""A file may ask for so many bytes at most, 128 (N r + r p)."""
+"""A file may ask for so many bytes at most, 128 N r."""
 MAX_WORK = 1 << 22
 """... and for so much work, N r p: four times that of new files."""
 MAX_PASSPHRASE = 1024
@@ -33,6 +33,20 @@ MAX_PASSPHRASE = 1024
 
 Passphrase = str | bytes | bytearray | Callable[[str], bytearray]
 """A passphrase (text counts as its UTF-8 bytes), or what asks for one, given a file's name: its answer is wiped."""
+
+
+@contextmanager
+def passphrase_bytes(passphrase: Passphrase, origin: str) -> Iterator[bytes | bytearray]:
+    """A passphrase as bytes, asked for where it must be, and then wiped; KeyRefusedError when empty or too long."""
+    answer = passphrase(origin) if callable(passphrase) else passphrase
+    try:
+        given = answer.encode() if isinstance(answer, str) else answer
+        if not isinstance(given, bytes | bytearray) or not 0 < len(given) <= MAX_PASSPHRASE:
+            raise KeyRefusedError(f"a passphrase for {origin} must have 1 to {MAX_PASSPHRASE} bytes; give another")
+        yield given
+    finally:
+        if callable(passphrase) and isinstance(answer, bytearray):
+            wipe(answer)
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,8 @@ class Protection:
 
     @property
     def memory(self) -> int:
-        """Bytes that deriving the key takes."""
-        return 128 * self.r * ((1 << self.log2_n) + self.p)
+        """Bytes that deriving the key takes, but for 128 r p."""
+        return 128 * self.r << self.log2_n
 
     def described(self) -> dict[str, Any]:
         """The value of the header's field ``protection``."""
@@ -108,19 +122,14 @@ class Protection:
 
     @contextmanager
     def _cipher(self, passphrase: Passphrase, origin: str) -> Iterator[np.ndarray]:
-        """The cipher's key, wiped afterwards; so is a passphrase that was asked for."""
-        given = passphrase(origin) if callable(passphrase) else passphrase
-        mine = given.encode() if isinstance(given, str) else given
+        """The cipher's key, wiped afterwards."""
         key = private(32)
         try:
-            if not 0 < len(mine) <= MAX_PASSPHRASE:
-                raise KeyRefusedError(f"a passphrase has 1 to {MAX_PASSPHRASE} bytes, not {len(mine)}")
-            self._derive(mine, key, origin)
+            with passphrase_bytes(passphrase, origin) as given:
+                self._derive(given, key, origin)
             yield key
         finally:
             wipe(key)
-            if callable(passphrase) and isinstance(given, bytearray):
-                wipe(given)
 
     def _derive(self, passphrase: bytes | bytearray, key: np.ndarray, origin: str) -> None:
         scrypt = Scrypt(salt=self.salt, length=len(key), n=1 << self.log2_n, r=self.r, p=self.p)
