@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, BinaryIO
@@ -42,6 +42,7 @@ from pybfv.io import study as study_io
 from pybfv.io.atomic import atomic_output
 from pybfv.io.key import PublicKey, write_public
 from pybfv.io.partial import Partial, read_partial, write_partial
+from pybfv.io.protect import Passphrase, passphrase_bytes
 from pybfv.io.result import Result, read_result, write_result
 from pybfv.io.secret_key import SecretKey, write_secret
 from pybfv.server.accumulate import accumulate, merge
@@ -183,17 +184,25 @@ def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     return draw_keys(study)
 
 
-def write_keys(secret: SecretKey, public: PublicKey, folder: str) -> tuple[str, str]:
-    """Writes secret.key (mode 0600 from creation) and public.key; never overwrites either."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as e:
-        raise OutputError(f"{folder} can't be made: {e.strerror}; name another folder") from None
+def write_keys(
+    secret: SecretKey, public: PublicKey, folder: str, passphrase: Passphrase | None = None
+) -> tuple[str, str]:
+    """Writes secret.key (mode 0600 from creation) and public.key; never overwrites either.
+
+    ``passphrase``: text, bytes, or a function that asks for one; encrypts secret.key.
+    """
     paths = os.path.join(folder, "secret.key"), os.path.join(folder, "public.key")
     for path in paths:
         if os.path.lexists(path):
             raise OutputError(f"{path} exists; keys are never overwritten: name another folder")
-    write_secret(paths[0], secret)
+    with ExitStack() as stack:
+        if passphrase is not None:  # asked for before anything is made
+            passphrase = stack.enter_context(passphrase_bytes(passphrase, paths[0]))
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as e:
+            raise OutputError(f"{folder} can't be made: {e.strerror}; name another folder") from None
+        write_secret(paths[0], secret, passphrase)
     try:
         with atomic_output(paths[1], hint="keys are never overwritten: name another folder") as stream:
             write_public(stream, public)
