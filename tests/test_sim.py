@@ -47,6 +47,7 @@ FAST = [
     "from_memory",
     "chips",
     "drop_in",
+    "records",
 ]
 STRICT = [
     "tasklets_strict",
@@ -64,6 +65,7 @@ PORTABLE = ["synchronisation_strict", "faults_strict", "tasklets_faithful", "too
 SANITIZED = [
     "callbacks",
     "gather",
+    "records",
     "load",
     "queue",
     "tasklets_strict",

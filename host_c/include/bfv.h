@@ -267,6 +267,26 @@ typedef struct {
     uint64_t convert;     /* conversions to and from limbs, on the host */
 } bfv_stats;
 
+/* What was done on DPUs, as "sim" records it for a time model. Equal events are counted in one. */
+enum { BFV_EVENT_LAUNCH = 0, BFV_EVENT_TO_DPUS = 1, BFV_EVENT_FROM_DPUS = 2 };
+enum { BFV_WAY_SERIAL = 0, BFV_WAY_PARALLEL = 1, BFV_WAY_BROADCAST = 2, BFV_WAY_GATHER = 3 };
+enum { BFV_EVENT_SIZES = 9 };
+typedef struct {
+    uint32_t kind;  /* BFV_EVENT_* */
+    uint32_t dpus;  /* that took part; in a launch those with work to do */
+    uint64_t times; /* that it happened */
+    /* Transfers; 0 in launches. */
+    uint64_t bytes; /* of each DPU */
+    uint32_t way;   /* BFV_WAY_* */
+    uint32_t wram;  /* 1: to or from WRAM, 0: MRAM */
+    /* Launches: what the DPU with the most work was asked for (dpu/core/abi.h); 0 in transfers. */
+    uint32_t command, log_n, primes, parts, tasklets, block, count, positions;
+    /* Its DMA transfers: of all tasklets, and of the one that moved the most bytes. */
+    uint64_t reads, read_bytes, writes, write_bytes;
+    uint64_t busiest_reads, busiest_writes, busiest_bytes;
+    uint64_t sizes[BFV_EVENT_SIZES]; /* [i]: transfers of more than 2^(i+2) bytes, at most 2^(i+3) */
+} bfv_event;
+
 /* name: "cpu", or a plug-in beside this library, libpybfv_NAME.so: "sim", "upmem".
  * BFV_E_UNSUPPORTED: an unknown or absent backend, kernels it hasn't, no such hardware.
  * BFV_E_ARGUMENT: numbers out of range, more DPUs than there are. */
@@ -274,6 +294,10 @@ int bfv_open(const char *name, const bfv_options *options, bfv_backend **out);
 void bfv_close(bfv_backend *backend); /* drops everything it still owns */
 int bfv_get_info(const bfv_backend *backend, bfv_info *out);
 int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
+/* Events since the backend was opened, in the order of their first: at most `room` of them to out, all that
+ * there are in *count. None where nothing is recorded: "cpu", "upmem". A launch counts once it is known to
+ * have ended. */
+int bfv_get_events(const bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count);
 /* What the device said of the last BFV_E_BACKEND or BFV_E_MEMORY, one sentence; "" when nothing. */
 const char *bfv_backend_error(const bfv_backend *backend);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);

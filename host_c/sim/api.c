@@ -150,6 +150,7 @@ static void destroy(struct sim *sim) {
     pthread_mutex_destroy(&sim->lock);
     free(sim->ranks);
     free(sim->rank_list);
+    free(sim->transfers);
     free(sim->dpus);
     free(sim);
 }

@@ -60,6 +60,7 @@ struct run {
     struct tasklet tasklets[SIM_MAX_TASKLETS];
     uint32_t count;
     bool strict, threads, in_step;
+    struct dpusim_launch_record record;
     uint32_t fuel;  /* basic blocks between two switches; strict: at most */
     uint32_t ready; /* fibres: bit i for tasklet i */
     uint64_t random;

@@ -117,6 +117,8 @@ static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struc
         sim_fault(self, DPU_ERR_DPU_FAULT, dma->file, dma->line,
                   "%s of %u bytes at MRAM offset %lld: outside MRAM", dma->what, n, (long long)offset);
     }
+    struct dpusim_launch_record *record = &self->run->record; /* each tasklet its own place in it */
+    sim_record_dma(&(dma->direction == DPUSIM_WRITE ? record->write : record->read)[self->id], n);
     return n;
 }
 

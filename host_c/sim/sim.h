@@ -5,6 +5,7 @@
  *   program.c   loading, symbols                        pool.c      workers and their queues
  *   tasklet.c   the scheduler of one DPU's tasklets     runtime.c   what programs call
  *   fibre.c     switching stacks                        error.c     texts
+ *   record.c    what was done, for a time model
  *
  * Lifetime of a launch: dpu_launch queues a job; each worker runs the DPUs that are its own,
  * one after the other, through its own copy of the program: swap the DPU's sections in, run
@@ -63,12 +64,13 @@ struct dpu_t {
     uint32_t index;  /* in the set */
     uint32_t worker; /* that runs it */
     struct dpu_program_t *program;
-    uint8_t *mapping; /* guard, MRAM, guard, WRAM, guard */
-    uint8_t *mram;    /* while a job of the DPU runs, perhaps elsewhere: run->mram */
-    uint8_t *parking; /* or MRAM has moved to a mapping of its own */
-    uint8_t *wram;    /* only the heap part is used */
-    uint32_t heap;    /* WRAM offset of the next mem_alloc */
-    uint8_t *image;   /* its variables: the instance's writable parts, one after the other */
+    struct dpusim_launch_record record; /* of its last launch */
+    uint8_t *mapping;                   /* guard, MRAM, guard, WRAM, guard */
+    uint8_t *mram;                      /* while a job of the DPU runs, perhaps elsewhere: run->mram */
+    uint8_t *parking;                   /* or MRAM has moved to a mapping of its own */
+    uint8_t *wram;                      /* only the heap part is used */
+    uint32_t heap;                      /* WRAM offset of the next mem_alloc */
+    uint8_t *image; /* its variables: the instance's writable parts, one after the other */
     char *log;
     size_t log_bytes; /* printed in the last run, kept or not */
     uint64_t counter_base;
@@ -169,6 +171,8 @@ struct sim {
     uint32_t detached; /* callbacks under way */
     int poison;        /* a memory file that fresh MRAM shows in strict mode, or -1 */
     char error[SIM_TEXT];
+    struct dpusim_transfer_record *transfers; /* under the lock */
+    uint32_t transfer_count, transfer_room;
 };
 
 /* error.c */
@@ -235,6 +239,11 @@ void sim_wait(struct sim *sim, const struct dpu_set_t *set);
 
 /* transfer.c: one DPU's share of a job. */
 dpu_error_t sim_transfer_one(const struct job *job, uint32_t i);
+/* record.c: under sim->lock. Out: SYSTEM where memory is short. */
+dpu_error_t sim_record_transfer(struct sim *sim, struct dpusim_transfer_record transfer);
+/* Adds a DMA of n bytes, 8 to 2048. */
+void sim_record_dma(struct dpusim_dma_record *record, uint32_t n);
+
 /* The same where blocks are gathered. */
 dpu_error_t sim_gather_one(const struct job *job, uint32_t i);
 struct gather {

@@ -543,6 +543,7 @@ static void boot(struct run *run, struct dpu_t *dpu) {
     run->random += run->random == 0;
     run->request = NULL;
     run->signal = 0;
+    run->record = (struct dpusim_launch_record){.launches = dpu->launches + 1, .tasklets = run->count};
     atomic_store(&run->error, DPU_OK);
     for (uint32_t i = 0; i < SIM_BUCKETS; i++)
         run->buckets[i].waiting = NULL;
@@ -575,6 +576,7 @@ dpu_error_t sim_run(struct run *run, struct dpu_t *dpu) {
         sim_signals_release();
     }
     whole = whole && swap_out(run, dpu);
+    dpu->record = run->record;
     if (!whole)
         fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "cannot map the memories");
     if (atomic_load(&run->error) == DPU_OK)

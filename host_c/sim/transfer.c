@@ -38,6 +38,7 @@ static dpu_error_t program_of(struct sim *sim, const struct dpu_set_t *set, cons
 struct transfer {
     const char *call;
     enum job_kind kind;
+    enum dpusim_way way;
     struct dpu_symbol_t symbol;
     uint32_t offset;
     size_t length;
@@ -101,6 +102,23 @@ static dpu_error_t check_range(struct sim *sim, const struct transfer *transfer)
     return transfer->gather == NULL ? DPU_OK : check_gather(sim, transfer, in_mram);
 }
 
+static dpu_error_t record(struct sim *sim, const struct transfer *transfer, const struct job *job) {
+    struct dpusim_transfer_record kind = {.to_dpus = transfer->kind == JOB_TO_DPU,
+                                          .in_mram = job->in_mram,
+                                          .way = transfer->way,
+                                          .dpus = job->count,
+                                          .bytes = transfer->length,
+                                          .times = 1};
+    for (uint32_t i = 0; job->buffers != NULL && i < job->count; i++)
+        kind.dpus -= job->buffers[i] == NULL;
+    if (kind.way == DPUSIM_SERIAL && kind.dpus > 1)
+        kind.way = DPUSIM_BROADCAST;
+    pthread_mutex_lock(&sim->lock);
+    dpu_error_t error = kind.dpus == 0 ? DPU_OK : sim_record_transfer(sim, kind);
+    pthread_mutex_unlock(&sim->lock);
+    return error == DPU_OK ? DPU_OK : sim_fail(sim, error, "%s: out of memory", transfer->call);
+}
+
 /* Takes transfer->gather. */
 static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const struct transfer *transfer) {
     bool in_mram = (transfer->symbol.address & SIM_MRAM_ADDRESS) != 0;
@@ -131,6 +149,11 @@ static dpu_error_t move(struct sim *sim, const struct dpu_set_t *set, const stru
     job->offset = address - (in_mram ? SIM_MRAM_ADDRESS : SIM_NULL_WORD);
     job->length = transfer->length;
     job->source = transfer->source;
+    error = record(sim, transfer, job);
+    if (error != DPU_OK) {
+        sim_job_free(job);
+        return error;
+    }
     return sim_job_submit(sim, job, set);
 }
 
@@ -237,6 +260,7 @@ static dpu_error_t push(struct dpu_set_t set, dpu_xfer_t xfer, const char *name,
     if (xfer != DPU_XFER_TO_DPU && xfer != DPU_XFER_FROM_DPU)
         return sim_fail(sim, DPU_ERR_INVALID_MEMORY_TRANSFER, "%s: direction %d", transfer.call, (int)xfer);
     transfer.kind = xfer == DPU_XFER_TO_DPU ? JOB_TO_DPU : JOB_FROM_DPU;
+    transfer.way = DPUSIM_PARALLEL;
     error = transfer_to(set, name, transfer);
     /* a failed push leaves its buffers set */
     if (error == DPU_OK && !(transfer.flags & DPU_XFER_NO_RESET))
@@ -283,6 +307,7 @@ static dpu_error_t push_gather(struct dpu_set_t set, dpu_xfer_t xfer, const char
         transfer.gather->block.args = transfer.gather->args;
     }
     transfer.kind = xfer == DPU_XFER_TO_DPU ? JOB_TO_DPU : JOB_FROM_DPU;
+    transfer.way = DPUSIM_GATHER;
     transfer.flags = (flags & DPU_SG_XFER_ASYNC) != 0 ? DPU_XFER_ASYNC : DPU_XFER_DEFAULT;
     return transfer_to(set, name, transfer);
 }
@@ -311,6 +336,7 @@ dpu_error_t dpu_broadcast_to(struct dpu_set_t dpu_set, const char *symbol_name, 
     return transfer_to(dpu_set, symbol_name,
                        (struct transfer){.call = "dpu_broadcast_to",
                                          .kind = JOB_TO_DPU,
+                                         .way = DPUSIM_BROADCAST,
                                          .offset = symbol_offset,
                                          .length = length,
                                          .shared = true,
@@ -324,6 +350,7 @@ dpu_error_t dpu_broadcast_to_symbol(struct dpu_set_t dpu_set, struct dpu_symbol_
     return transfer_to(dpu_set, NULL,
                        (struct transfer){.call = "dpu_broadcast_to_symbol",
                                          .kind = JOB_TO_DPU,
+                                         .way = DPUSIM_BROADCAST,
                                          .symbol = symbol,
                                          .offset = symbol_offset,
                                          .length = length,

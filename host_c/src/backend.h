@@ -50,7 +50,8 @@ struct bfv_backend {
 /* What a plug-in must have been compiled with: the same headers, as far as sizes tell. */
 #define BACKEND_VERSION                                                                                      \
     ((uint32_t)(sizeof(struct bfv_backend) << 20 ^ sizeof(struct bfv_ring) << 8 ^                            \
-                sizeof(struct bfv_lifter) << 4 ^ sizeof(struct bfv_array) ^ sizeof(bfv_options)))
+                sizeof(struct bfv_lifter) << 4 ^ sizeof(struct bfv_array) ^ sizeof(bfv_options) ^            \
+                sizeof(bfv_event) << 10))
 
 enum backend_binary { BACKEND_ADD, BACKEND_SUB, BACKEND_MUL };
 enum backend_unary { BACKEND_NEG, BACKEND_ADD_PLAIN, BACKEND_MUL_PLAIN };
@@ -96,6 +97,8 @@ struct backend_ops {
     int (*acc_load)(struct bfv_backend *backend, struct bfv_acc *acc, const uint32_t *src);
     int (*acc_finish)(struct bfv_backend *backend, const struct bfv_acc *acc, const uint32_t *factor,
                       struct bfv_array *out);
+    /* NULL: nothing is recorded. */
+    int (*events)(const struct bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count);
 };
 
 extern const struct backend_ops backend_cpu;

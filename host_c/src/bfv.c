@@ -198,6 +198,17 @@ int bfv_get_stats(const bfv_backend *backend, bfv_stats *out) {
     return BFV_OK;
 }
 
+int bfv_get_events(const bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count) {
+    if (!is_open(backend) || count == NULL || (out == NULL && room != 0)) {
+        return BFV_E_ARGUMENT;
+    }
+    if (backend->ops->events == NULL) {
+        *count = 0;
+        return BFV_OK;
+    }
+    return backend->ops->events(backend, out, room, count);
+}
+
 const char *bfv_backend_error(const bfv_backend *backend) {
     return is_open(backend) ? backend->detail : "";
 }

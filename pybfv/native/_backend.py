@@ -25,6 +25,19 @@ _KINDS = ("sum", "product", "scaled")
 _COUNT_LIMIT = 2**63 - 1
 
 
+_EVENTS = ("launch", "to_dpus", "from_dpus")
+_WAYS = ("serial", "parallel", "broadcast", "gather")
+_LAUNCH = ("command", "log_n", "primes", "parts", "tasklets", "block", "count", "positions", "reads", "read_bytes",
+           "writes", "write_bytes", "busiest_reads", "busiest_writes", "busiest_bytes")  # fmt: skip
+
+
+def _event(event: Any) -> dict[str, Any]:
+    found = {"kind": _EVENTS[event.kind], "dpus": int(event.dpus), "times": int(event.times)}
+    if found["kind"] != "launch":
+        return found | {"bytes": int(event.bytes), "way": _WAYS[event.way], "wram": bool(event.wram)}
+    return found | {name: int(getattr(event, name)) for name in _LAUNCH} | {"sizes": [int(x) for x in event.sizes]}
+
+
 class _Owner:
     """The C backend and the lock that gives it to one thread at a time."""
 
@@ -245,6 +258,20 @@ class Backend:
         out = BFV.ffi.new("bfv_stats *")
         self._run("stats", BFV.lib.bfv_get_stats, out)
         return {name: int(getattr(out, name)) for name in ("sums", "products", "bytes_in", "bytes_out", *_TIMES)}
+
+    def events(self) -> list[dict[str, Any]]:
+        """What "sim" recorded of its DPUs, for a time model; equal events once, [] for other backends.
+
+        Each has ``kind`` ("launch", "to_dpus", "from_dpus"), ``dpus``, ``times``. Transfers: ``bytes`` of each DPU,
+        ``way`` ("serial", "parallel", "broadcast", "gather"), ``wram``. Launches: the arguments and the DMA
+        transfers of the DPU with the most work, named as in bfv_event.
+        """
+        count = BFV.ffi.new("uint32_t *")
+        self._run("events", BFV.lib.bfv_get_events, BFV.ffi.NULL, 0, count)
+        room = int(count[0])
+        out = BFV.ffi.new("bfv_event[]", max(room, 1))
+        self._run("events", BFV.lib.bfv_get_events, out, room, count)
+        return [_event(out[i]) for i in range(min(room, int(count[0])))]
 
     # arrays
 

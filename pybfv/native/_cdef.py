@@ -134,10 +134,26 @@ typedef struct {
     uint64_t dpu_to_host;
     uint64_t convert;
 } bfv_stats;
+enum { BFV_EVENT_LAUNCH = 0, BFV_EVENT_TO_DPUS = 1, BFV_EVENT_FROM_DPUS = 2 };
+enum { BFV_WAY_SERIAL = 0, BFV_WAY_PARALLEL = 1, BFV_WAY_BROADCAST = 2, BFV_WAY_GATHER = 3 };
+enum { BFV_EVENT_SIZES = 9 };
+typedef struct {
+    uint32_t kind;
+    uint32_t dpus;
+    uint64_t times;
+    uint64_t bytes;
+    uint32_t way;
+    uint32_t wram;
+    uint32_t command, log_n, primes, parts, tasklets, block, count, positions;
+    uint64_t reads, read_bytes, writes, write_bytes;
+    uint64_t busiest_reads, busiest_writes, busiest_bytes;
+    uint64_t sizes[BFV_EVENT_SIZES];
+} bfv_event;
 int bfv_open(const char *name, const bfv_options *options, bfv_backend **out);
 void bfv_close(bfv_backend *backend);
 int bfv_get_info(const bfv_backend *backend, bfv_info *out);
 int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
+int bfv_get_events(const bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count);
 const char *bfv_backend_error(const bfv_backend *backend);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
 int bfv_put(bfv_backend *backend, const bfv_desc *desc, const uint32_t *src, uint64_t count, bfv_array **out,

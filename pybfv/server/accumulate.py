@@ -209,7 +209,7 @@ def accumulate(
     progress: Callable[[int], None] = lambda done: None,
     check: Callable[[Study, str], None] = lambda study, key_id: None,
 ) -> tuple[Partial, dict[str, Any]]:
-    """Accumulates contributions (paths, or "-") into a partial; also the backend's info and "stats".
+    """Accumulates contributions (paths, or "-") into a partial; also the backend's info, "stats" and "events".
 
     Memory does not grow with rows or files. Raises DataError for damaged, mixed, doubled or too many
     contributions and KeyRefusedError for contributions under different keys.
@@ -251,7 +251,7 @@ def accumulate(
         if backend is None or sums is None or feeder is None:
             raise DataError("no contribution is given; give .bfvc files or a folder that holds some")
         feeder.finish()
-        return ledger.partial(sums.save()), {**backend.info(), "stats": backend.stats()}
+        return ledger.partial(sums.save()), {**backend.info(), "stats": backend.stats(), "events": backend.events()}
     finally:
         if feeder is not None:
             feeder.close()

@@ -62,6 +62,9 @@ class Backend(Protocol):
     def stats(self) -> dict[str, int]:
         """Counts of ciphertexts, products and bytes, and nanoseconds by where they went."""
 
+    def events(self) -> list[dict[str, Any]]:
+        """What was done on DPUs, where that is recorded."""
+
     def sync(self) -> None:
         """Waits for everything and reports the first error."""
 

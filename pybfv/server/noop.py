@@ -74,6 +74,10 @@ class NoopBackend:
         """Nothing is counted."""
         return {}
 
+    def events(self) -> list[dict[str, Any]]:
+        """Nothing is recorded."""
+        return []
+
     def sync(self) -> None:
         """Nothing is pending."""
 

@@ -110,6 +110,10 @@ class ReferenceBackend:
         """Nothing is counted."""
         return {}
 
+    def events(self) -> list[dict[str, Any]]:
+        """Nothing is recorded."""
+        return []
+
     def sync(self) -> None:
         """Nothing is pending."""
 

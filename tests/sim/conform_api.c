@@ -206,6 +206,67 @@ static void test_drop_in(void) {
     OK(dpu_free(set));
 }
 
+static uint64_t times_of(struct dpu_set_t set, struct dpusim_transfer_record wanted) {
+    struct dpusim_transfer_record found[32];
+    uint32_t count = 0;
+    uint64_t times = 0;
+    OK(dpusim_transfers(set, found, 32, &count));
+    CHECK(count <= 32);
+    for (uint32_t i = 0; i < count; i++)
+        if (found[i].to_dpus == wanted.to_dpus && found[i].in_mram == wanted.in_mram &&
+            found[i].way == wanted.way && found[i].dpus == wanted.dpus && found[i].bytes == wanted.bytes)
+            times += found[i].times;
+    return times;
+}
+
+static void test_records(void) {
+    const char *heap = DPU_MRAM_HEAP_POINTER_NAME;
+    struct dpusim_launch_record launched = {.launches = 7};
+    struct dpu_set_t set = open_set(3, FAITHFUL), dpu, one;
+    uint64_t words[3][128] = {{0}};
+    uint32_t i, count = 9;
+    OK(dpusim_transfers(set, NULL, 0, &count));
+    CHECK(count == 0);
+    one = dpu_number(set, 1);
+    OK(dpusim_last_launch(one, &launched));
+    CHECK(launched.launches == 0 && launched.tasklets == 0);
+    EXPECT(DPU_ERR_INVALID_DPU_SET, dpusim_last_launch(set, &launched));
+
+    OK(launch(set, DMA_READ, 0, 0, 2048)); /* each launch broadcasts its arguments to WRAM */
+    OK(dpusim_last_launch(one, &launched));
+    CHECK(launched.launches == 1 && launched.tasklets == 24);
+    CHECK(launched.read[0].number == 1 && launched.read[0].bytes == 2048 && launched.read[0].sizes[8] == 1);
+    CHECK(launched.read[1].number == 0 && launched.write[0].number == 0);
+    OK(launch(set, DMA_READ, 0, 0, 20)); /* 16 bytes on the hardware */
+    OK(dpusim_last_launch(one, &launched));
+    CHECK(launched.launches == 2 && launched.read[0].bytes == 16 && launched.read[0].sizes[1] == 1);
+    OK(launch(set, WHO, 0, 0, 0));
+    OK(dpusim_last_launch(one, &launched));
+    for (i = 0; i < DPUSIM_TASKLETS; i++)
+        CHECK(launched.read[i].number == 0 && launched.write[i].number == 1 && launched.write[i].bytes == 16);
+
+    CHECK(times_of(set, (struct dpusim_transfer_record){true, false, DPUSIM_BROADCAST, 3, sizeof(struct args),
+                                                        0}) == 3);
+    OK(dpu_copy_to(one, heap, 0, words, 64));
+    OK(dpu_copy_to(set, heap, 0, words, 64)); /* the same bytes for all */
+    OK(dpu_copy_from(one, heap, 0, words, 128));
+    OK(dpu_copy_from(one, heap, 0, words, 0)); /* nothing */
+    CHECK(times_of(set, (struct dpusim_transfer_record){true, true, DPUSIM_SERIAL, 1, 64, 0}) == 1);
+    CHECK(times_of(set, (struct dpusim_transfer_record){true, true, DPUSIM_BROADCAST, 3, 64, 0}) == 1);
+    CHECK(times_of(set, (struct dpusim_transfer_record){false, true, DPUSIM_SERIAL, 1, 128, 0}) == 1);
+    for (uint32_t round = 0; round < 40; round++) { /* DPU 2 has no part in it */
+        DPU_FOREACH(set, dpu, i) {
+            if (i != 2)
+                OK(dpu_prepare_xfer(dpu, words[i]));
+        }
+        OK(dpu_push_xfer(set, DPU_XFER_TO_DPU, heap, 0, 8 + 8 * (size_t)(round % 20), DPU_XFER_DEFAULT));
+    }
+    CHECK(times_of(set, (struct dpusim_transfer_record){true, true, DPUSIM_PARALLEL, 2, 80, 0}) == 2);
+    OK(dpusim_transfers(set, NULL, 0, &count));
+    CHECK(count == 4 + 20);
+    OK(dpu_free(set));
+}
+
 const struct conform_case api_cases[] = {
-    CASE(callbacks), CASE(gather), CASE(from_memory), CASE(chips), CASE(drop_in), {NULL, NULL},
+    CASE(callbacks), CASE(gather), CASE(from_memory), CASE(chips), CASE(drop_in), CASE(records), {NULL, NULL},
 };

@@ -298,6 +298,10 @@ static int upmem_acc_finish(struct bfv_backend *backend, const struct bfv_acc *a
 #define BACKEND_NAME "upmem"
 #endif
 
+static int upmem_events(const struct bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count) {
+    return upmem_recorded(upmem_of(backend), out, room, count);
+}
+
 static const struct backend_ops backend_upmem = {
     .name = BACKEND_NAME,
     .version = BACKEND_VERSION,
@@ -321,6 +325,7 @@ static const struct backend_ops backend_upmem = {
     .acc_save = upmem_acc_save,
     .acc_load = upmem_acc_load,
     .acc_finish = upmem_acc_finish,
+    .events = upmem_events,
 };
 
 /* The one symbol of a plug-in. */

@@ -246,6 +246,9 @@ int upmem_launch_begin(struct upmem *upmem) {
         status = device(upmem, dpu_launch(upmem->set, DPU_ASYNCHRONOUS), "running the DPUs");
     }
     upmem->running = status == BFV_OK;
+    if (upmem->running) {
+        upmem_record_begin(upmem);
+    }
     return status;
 }
 
@@ -260,6 +263,7 @@ static int end_run(struct upmem *upmem) {
     if (status != BFV_OK) {
         return status;
     }
+    upmem_record_end(upmem);
     status = transfer(upmem, DPU_XFER_FROM_DPU, "bfv_report", 0, upmem->reports, sizeof *upmem->reports,
                       DPU_XFER_DEFAULT, "reading reports");
     stats->dpu_to_host += upmem_clock() - start;
@@ -413,4 +417,5 @@ void upmem_device_close(struct upmem *upmem) {
     }
     free(upmem->args);
     free(upmem->reports);
+    free(upmem->record.events);
 }

@@ -1,7 +1,7 @@
 /* The UPMEM backend inside: one source for the simulator and for the hardware, over
  * <dpu.h> alone. Two layers:
  *
- *   device   device.c, layout.c: the set of DPUs, regions of MRAM, transfers, launches,
+ *   device   device.c, layout.c, record.c: the set of DPUs, regions of MRAM, transfers, launches,
  *            statistics and the SDK's errors. Knows nothing of arithmetic.
  *   family   ops_ntt.c with ntt_memory.c, ops_limb.c with its helpers: struct family_ops,
  *            how arrays and accumulators of one kernel family lie on the DPUs and which
@@ -122,6 +122,14 @@ struct upmem_left {
     void *acc; /* as the family says; NULL: nothing is left, or nobody wants it any more */
 };
 
+/* Launches, for a time model: nothing on hardware. */
+struct upmem_record {
+    bfv_event *events; /* of launches, equal ones once */
+    uint32_t count, room;
+    uint32_t busiest; /* the DPU with the most work in the launch under way */
+    bfv_event now;    /* what it was asked for */
+};
+
 struct upmem {
     struct bfv_backend *backend;
     const struct family_ops *ops;
@@ -140,6 +148,7 @@ struct upmem {
     struct bfv_report *reports;    /* [dpus] */
     uint32_t *stage[UPMEM_STAGES]; /* host memory of transfers, grown as needed */
     size_t stage_bytes[UPMEM_STAGES];
+    struct upmem_record record;
 };
 
 static inline struct upmem *upmem_of(const struct bfv_backend *backend) {
@@ -184,6 +193,13 @@ void upmem_leave(struct upmem *upmem, int (*finish)(struct upmem *upmem, void *a
 /* acc is dropped or gets another value: nothing is to be finished for it. An error of the launch is still
  * reported. */
 void upmem_forget(struct upmem *upmem, const void *acc);
+
+/* record.c: a launch with upmem->args begins; it has ended. On the simulator; elsewhere they do nothing. A
+ * record that finds no memory is left out. */
+void upmem_record_begin(struct upmem *upmem);
+void upmem_record_end(struct upmem *upmem);
+/* As bfv_get_events. */
+int upmem_recorded(const struct upmem *upmem, bfv_event *out, uint32_t room, uint32_t *count);
 
 /* Calls run(job, k) for every k < count, on all cores; calls for different k touch different data. */
 void upmem_parallel(struct upmem *upmem, uint32_t count, void (*run)(void *job, uint32_t k), void *job);
