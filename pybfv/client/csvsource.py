@@ -222,11 +222,12 @@ class Lines:
     DataError, with line or byte, on undecodable bytes, NUL characters and overlong lines or records.
     `started`: whether there was any byte. `taken`: characters read so far. `rows`: a list that grows with
     each record that the caller completes; when it stands still for too long, a quote was never closed.
+    `lines`, `offset`: how many lines and bytes of the source come before the chunks.
     """
 
-    def __init__(self, name: str, chunks: Iterator[bytes], encoding: str) -> None:
-        self._name, self._chunks, self._encoding = name, chunks, encoding
-        self._count, self._pending = 0, ""  # complete lines given out, start of the next one
+    def __init__(self, name: str, chunks: Iterator[bytes], encoding: str, lines: int = 0, offset: int = 0) -> None:
+        self._name, self._chunks, self._encoding, self._offset = name, chunks, encoding, offset
+        self._count, self._pending = lines, ""  # complete lines given out, start of the next one
         self.started = False
         self.taken = 0
         self.rows: list[object] = []
@@ -266,7 +267,8 @@ class Lines:
 
     def _decoded(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self._encoding)("strict")
-        offset, first = 0, True
+        offset = self._offset
+        first = offset == 0
         for chunk, final in chain(((chunk, False) for chunk in self._chunks), [(b"", True)]):
             try:
                 text = decoder.decode(chunk, final)
