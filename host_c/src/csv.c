@@ -1,6 +1,6 @@
-/* Plain delimited text to numbers. A record is plain when it is one line with as many cells as there are columns;
- * cells may be quoted. What is not plain is left to a reader that knows all of CSV: this one only has to be right
- * about the records that it takes. */
+/* Plain delimited text to numbers. A record is plain when it is one line with as many cells as there are
+ * columns; cells may be quoted. What is not plain is left to a reader that knows all of CSV: this one only
+ * has to be right about the records that it takes. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -53,7 +53,8 @@ static void read_number(cell *c, uint8_t mark) {
 
 /* The cell that begins at `at`, in a line that ends at `stop`: what follows it, or NULL when it is not plain.
  * doubled: whether it may hold doubled quotes. */
-static const uint8_t *read_cell(const style *s, const uint8_t *at, const uint8_t *stop, bool doubled, cell *c) {
+static const uint8_t *read_cell(const style *s, const uint8_t *at, const uint8_t *stop, bool doubled,
+                                cell *c) {
     while (s->skip && at < stop && *at == ' ') {
         at++;
     }
@@ -85,9 +86,9 @@ static const uint8_t *read_cell(const style *s, const uint8_t *at, const uint8_t
 int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
                  const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
                  uint32_t *spans, uint64_t *rows, uint64_t *used) {
-    if (size > BFV_CSV_TEXT || (text == NULL && size != 0) || columns == 0 || wanted == NULL || first > room ||
-        room > UINT32_MAX || delimiter == mark || delimiter >= 128 || mark >= 128 || mantissa == NULL ||
-        decimals == NULL || spans == NULL || rows == NULL || used == NULL) {
+    if (size > BFV_CSV_TEXT || (text == NULL && size != 0) || columns == 0 || wanted == NULL ||
+        first > room || room > UINT32_MAX || delimiter == mark || delimiter >= 128 || mark >= 128 ||
+        mantissa == NULL || decimals == NULL || spans == NULL || rows == NULL || used == NULL) {
         return BFV_E_ARGUMENT;
     }
     const style s = {delimiter, mark, delimiter != ' '};
