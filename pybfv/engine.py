@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pybfv import native
-from pybfv.errors import BackendUnavailableError, UsageError
+from pybfv.errors import BackendUnavailableError, UsageError, in_a_line
 
 BACKENDS = ("cpu", "sim", "upmem", "auto")
 AUTO = ("upmem", "cpu")
@@ -39,7 +39,7 @@ class Engine:
         for name in ("threads", "dpus", "tasklets"):
             count = getattr(self, name)
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                shown = count if isinstance(count, int) else f"of type {type(count).__name__}"
+                shown = in_a_line(count) if isinstance(count, int) else f"of type {type(count).__name__}"
                 raise UsageError(f"{name} is {shown}; it must be an integer from 0, which is the default")
         if self.backend == "cpu" and self.kernels == "limb":
             raise BackendUnavailableError(
@@ -50,7 +50,7 @@ class Engine:
         if self.backend in ("sim", "upmem") and self.threads:
             raise UsageError("threads belong to the backend cpu; leave them out")
         if self.dpus > MAX_DPUS:
-            raise UsageError(f"dpus is {self.dpus}; it can be 1 to {MAX_DPUS}, or all")
+            raise UsageError(f"dpus is {in_a_line(self.dpus)}; it can be 1 to {MAX_DPUS}, or all")
 
     def open(self, n: int, primes: Sequence[int], wide: Sequence[int] = ()) -> native.Backend:
         """Opens the backend for a ring, with wide primes for scaled products; never another one than asked for.
