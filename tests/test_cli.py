@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = "x,y,name\n" + "".join(f"{i},{i * i % 17}.{i % 10},n{i}\n" for i in range(1, 41))
 STATS = ("--stat", "mean:x", "--stat", "variance:x", "--stat", "linreg:y~x", "--stat", "count")
 DOCUMENT = [
-    "schema_version", "study", "key", "set", "insecure", "ring_dimension", "log2_q", "t", "reveal", "product",
-    "flood_bits", "rows", "dropped_rows", "contributions", "backend", "results",
+    "schema_version", "study", "key", "set", "insecure", "security", "ring_dimension", "log2_q", "t", "reveal",
+    "product", "flood_bits", "rows", "dropped_rows", "contributions", "backend", "results",
 ]  # fmt: skip
 
 

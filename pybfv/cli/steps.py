@@ -27,6 +27,7 @@ from pybfv.cli.tools import (
     key_warnings,
     moduli_of,
     note,
+    note_security,
     one_stdin,
     progress_bar,
     public_of,
@@ -66,6 +67,7 @@ def plan_command(
             missing=missing, product=product, set_name=set_name, plain_moduli=moduli_of(plain_moduli),
             insecure=insecure, options=csv_of(**csv_args),
         )  # fmt: skip
+    note_security(planned.study)
     for text in (planned.publishes, *planned.notes):
         if text:
             note(text)
@@ -136,8 +138,7 @@ def encrypt_command(
 
     one_stdin(study, data, key_path)
     plan_ = flow.load_study(study)
-    if plan_.ps.insecure:
-        note(f"this study uses {plan_.ps.name}, which is INSECURE: for tests only")
+    note_security(plan_)
     if plan_.reveal == "slots":
         note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with key_warnings():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pybfv.client.csvio import CsvOptions
     from pybfv.flow import Engine
     from pybfv.io.key import PublicKey
+    from pybfv.study import Study
 
 
 def csv_of(no_header: bool, delimiter: str, decimal: str, thousands: str | None, encoding: str) -> CsvOptions:
@@ -63,6 +64,12 @@ def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
 def note(text: str) -> None:
     with suppress(OSError):  # a closed or full stderr must not undo the work
         click.echo(f"pybfv: {printable(text)}", err=True)
+
+
+def note_security(study: Study) -> None:
+    """Tells of a set that is not within today's limits."""
+    if study.ps.basis != "2024/463":
+        note(f"this study uses {study.ps.name}: {study.ps.security}")
 
 
 def moduli_of(texts: tuple[str, ...]) -> list[int]:

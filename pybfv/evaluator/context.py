@@ -195,6 +195,8 @@ class Context:
     def parameters(self) -> str:
         """The parameters in a few words."""
         mark = ", INSECURE" if self.insecure else ""
+        if not mark and security_basis(self.n, self.q) == "2018 standard":
+            mark = ", above the 2024 guidelines"
         return f"{self.name}, N={self.n}, log2 q={self.log2_q:.1f}, t={_short(self.t)}{mark}"
 
     def __repr__(self) -> str:

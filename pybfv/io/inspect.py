@@ -27,7 +27,7 @@ def describe(path: PathLike) -> dict[str, Any]:
     """The facts of any of our files but a secret key (KeyRefusedError), ready for JSON.
 
     ``path``: a file, or ``-``. Always: file, kind, version, study (hash), statistics (the study's), set,
-    insecure, ring_dimension, log2_q (these four null where a study names no known set), reveal, product
+    insecure, security, ring_dimension, log2_q (these five null where a study names no known set), reveal, product
     (both as the study says). By kind: key, rows, dropped_rows, contributions, contribution, mode, blocks,
     ciphertexts_per_block, ciphertexts, packing, flood_bits, backend, contents. Of a regular file the
     header, study and end are checked, the polynomials are not: they are checked where they are used.
@@ -86,6 +86,7 @@ def _common(study: StudyDoc, params: ParameterSet | None) -> dict[str, Any]:
         "product": study.data.get("product"),
         "set": params.name if params else None,
         "insecure": params.insecure if params else None,
+        "security": params.security if params else None,
         "ring_dimension": params.n if params else None,
         "log2_q": round(params.log2_q, 3) if params else None,
     }
