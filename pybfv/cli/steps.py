@@ -253,7 +253,7 @@ def run_command(
     data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
     max_rows: int | None, max_contributions: int | None,
     reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
-    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None,
+    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None, check: str | None,
     timings: bool, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
@@ -268,7 +268,7 @@ def run_command(
     from pybfv.client.csvsource import spool
 
     check_free(output, force)
-    engine = engine_of(backend, kernels, threads, dpus, tasklets)
+    engine = engine_of(backend, kernels, threads, dpus, tasklets, check)
     one_stdin(*data)
     with ExitStack() as stack, progress_bar(" rows") as progress:
         document = flow.run(
