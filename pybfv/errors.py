@@ -59,3 +59,8 @@ class PlanError(PybfvError, ValueError):
     """Parameters that are invalid, or a plan that they can't carry."""
 
     exit_code = 78
+
+
+def in_a_line(value: object) -> str:
+    """A wrong value as a message shows it: short, and in one line, which an array's repr is not."""
+    return " ".join(repr(value).split())[:60]

@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, BinaryIO
@@ -31,6 +31,7 @@ from pybfv.client.encrypt import encrypt as encrypt_stream
 from pybfv.client.keys import keygen as draw_keys
 from pybfv.client.plan import make_study
 from pybfv.client.propose import propose
+from pybfv.engine import CPU, Engine
 from pybfv.errors import (
     InternalError,
     MissingInputError,
@@ -41,10 +42,11 @@ from pybfv.io import study as study_io
 from pybfv.io.atomic import atomic_output
 from pybfv.io.key import PublicKey, write_public
 from pybfv.io.partial import Partial, read_partial, write_partial
+from pybfv.io.protect import Passphrase, passphrase_bytes
 from pybfv.io.result import Result, read_result, write_result
 from pybfv.io.secret_key import SecretKey, write_secret
 from pybfv.server.accumulate import accumulate, merge
-from pybfv.server.engine import CPU, Engine
+from pybfv.server.backend import opener
 from pybfv.server.finish import COMBINED, finish, require_key
 from pybfv.study import Study
 from pybfv.workload import discover
@@ -182,17 +184,25 @@ def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     return draw_keys(study)
 
 
-def write_keys(secret: SecretKey, public: PublicKey, folder: str) -> tuple[str, str]:
-    """Writes secret.key (mode 0600 from creation) and public.key; never overwrites either."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as e:
-        raise OutputError(f"{folder} can't be made: {e.strerror}; name another folder") from None
+def write_keys(
+    secret: SecretKey, public: PublicKey, folder: str, passphrase: Passphrase | None = None
+) -> tuple[str, str]:
+    """Writes secret.key (mode 0600 from creation) and public.key; never overwrites either.
+
+    ``passphrase``: text, bytes, or a function that asks for one; encrypts secret.key.
+    """
     paths = os.path.join(folder, "secret.key"), os.path.join(folder, "public.key")
     for path in paths:
         if os.path.lexists(path):
             raise OutputError(f"{path} exists; keys are never overwritten: name another folder")
-    write_secret(paths[0], secret)
+    with ExitStack() as stack:
+        if passphrase is not None:  # asked for before anything is made
+            passphrase = stack.enter_context(passphrase_bytes(passphrase, paths[0]))
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as e:
+            raise OutputError(f"{folder} can't be made: {e.strerror}; name another folder") from None
+        write_secret(paths[0], secret, passphrase)
     try:
         with atomic_output(paths[1], hint="keys are never overwritten: name another folder") as stream:
             write_public(stream, public)
@@ -269,7 +279,7 @@ def expand(inputs: Inputs, extension: str) -> list[str]:
 def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]) -> Result:
     """Finishes a partial on the CPU: factor, and under totals re-randomising and blinding."""
     study = Study(partial.study)
-    backend = Engine(threads=1).open(study)
+    backend = opener(Engine(threads=1))(study)
     try:
         return finish(partial, study, key, backend, info)
     finally:
@@ -292,7 +302,7 @@ def compute(
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
         partial, info = accumulate(
-            sources, engine.open, progress, lambda study, key_id: require_key(study, key_id, key)
+            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key)
         )
         result = finish_partial(partial, key, info)
         write_result(stream, result)
@@ -313,7 +323,7 @@ def compute_to_partial(
     _need_engine(engine)
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
-        partial, info = accumulate(sources, engine.open, progress)
+        partial, info = accumulate(sources, opener(engine), progress)
         write_partial(stream, partial)
     report(info)
     return partial
@@ -324,7 +334,7 @@ def combine(inputs: Inputs, output: str, *, key: PublicKey | None = None, force:
     _need_public(key)
     sources = expand(inputs, ".bfvp")
     with _whole_output(output, force, sources) as stream:
-        partial = merge(sources, read_partial, Engine(threads=1).open)
+        partial = merge(sources, read_partial, opener(Engine(threads=1)))
         result = finish_partial(partial, key, COMBINED)
         write_result(stream, result)
     return result

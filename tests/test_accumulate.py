@@ -12,6 +12,7 @@ from pybfv.errors import DataError, InternalError, KeyRefusedError
 from pybfv.io.partial import read_partial, write_partial
 from pybfv.server import accumulate as module
 from pybfv.server.accumulate import Accumulation, accumulate
+from pybfv.server.backend import opener
 from pybfv.study import PRODUCTS
 
 
@@ -34,7 +35,7 @@ def contributions(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[
 
 
 def states(files: list[str], threads: int = 1) -> dict[str, bytes]:
-    partial, _ = accumulate(files, flow.Engine(threads=threads).open)
+    partial, _ = accumulate(files, opener(flow.Engine(threads=threads)))
     return {name: x.tobytes() for name, x in partial.accumulators.items()}
 
 
@@ -56,7 +57,7 @@ def test_partials_of_any_split_combine_to_the_same_bytes(contributions, tmp_path
     flow.compute_to_partial(files, str(tmp_path / "whole.bfvp"))
     for k, half in enumerate((files[cut:], files[:cut])):
         flow.compute_to_partial(half, str(tmp_path / f"{k}.bfvp"))
-    merged = module.merge([str(tmp_path / f"{k}.bfvp") for k in (0, 1)], read_partial, flow.Engine(threads=2).open)
+    merged = module.merge([str(tmp_path / f"{k}.bfvp") for k in (0, 1)], read_partial, opener(flow.Engine(threads=2)))
     with (tmp_path / "merged.bfvp").open("wb") as stream:
         write_partial(stream, merged)
     assert (tmp_path / "merged.bfvp").read_bytes() == (tmp_path / "whole.bfvp").read_bytes()

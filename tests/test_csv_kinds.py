@@ -6,6 +6,7 @@ Siblings of the reported failures in test_cases.py: marks, signs, quotes, header
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -57,6 +58,7 @@ EXACT: dict[str, tuple[bytes | str, dict[str, Any], list[str]]] = {
     "zstd": (zstandard.compress(b"x\n1\n2\n"), {}, ["1", "2"]),
     "utf-16": ("x\n1\n2\n".encode("utf-16"), {"encoding": "utf-16"}, ["1", "2"]),
     "utf-16 with its byte order": ("\ufeffx\n1\n2\n".encode("utf-16-le"), {"encoding": "utf-16-le"}, ["1", "2"]),
+    "utf-32": ("x\n1\n2\n".encode("utf-32"), {"encoding": "utf-32"}, ["1", "2"]),
     "latin-1": ("x,Größe\n1,2\n".encode("latin-1"), {"encoding": "latin-1"}, ["1"]),
     "tabs": ("y\tx\n0\t1\n", {"delimiter": "\\t"}, ["1"]),
     "another column twice": ("y,x,y\n1,2,3\n", {}, ["2"]),
@@ -99,6 +101,7 @@ def test_what_is_no_number(tmp_path: Path, kind: str) -> None:
             flow.run(str(path), "sum:x", missing=missing, **TOY)
 
 
+UTF_32 = codecs.BOM_UTF32_LE + "x\n1\n".encode("utf-32-le")
 REFUSED: dict[str, tuple[bytes | str, dict[str, Any], str]] = {
     "column twice": ("x,x\n1,2\n", {}, "column x appears more than once"),
     "column twice, with a blank": ("x, x\n1,2\n", {}, "column x appears more than once"),
@@ -121,7 +124,15 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], str]] = {
     "empty": ("", {}, "is empty"),
     "missing": ("y,x\n1,\n", {}, "row 1 (line 2), column x: '' is missing"),
     "utf-16": ("x\n1\n".encode("utf-16"), {}, "give --encoding utf-16"),
-    "utf-16 without a mark": ("x\n1\n".encode("utf-16-le"), {}, "For UTF-16 give --encoding utf-16"),
+    "utf-16 without a mark": ("x\n1\n".encode("utf-16-le"), {}, "For UTF-16 give --encoding utf-16-le"),
+    "utf-16 without a mark, big": ("x\n1\n".encode("utf-16-be"), {}, "For UTF-16 give --encoding utf-16-be"),
+    "utf-32": (UTF_32, {}, "line 1: byte 0 (0xff) is not utf-8: give --encoding utf-32"),
+    "utf-32, big": (codecs.BOM_UTF32_BE + "x\n1\n".encode("utf-32-be"), {}, "is not utf-8: give --encoding utf-32"),
+    "utf-32 without a mark, big": ("x\n1\n".encode("utf-32-be"), {}, "For UTF-32 give --encoding utf-32-be"),
+    "utf-32 as latin-1": (UTF_32, {"encoding": "latin-1"}, "For UTF-32 give --encoding utf-32"),
+    "utf-32 as utf-16": (UTF_32, {"encoding": "utf-16"}, "For UTF-32 give --encoding utf-32"),
+    "utf-32 without a mark": ("x\n1\n".encode("utf-32-le"), {}, "For UTF-32 give --encoding utf-32-le"),
+    "utf-16 as utf-32": ("x\n1\n".encode("utf-16"), {"encoding": "utf-32"}, "not utf-32: give --encoding utf-16"),
     "latin-1": ("x,Größe\n1,2\n".encode("latin-1"), {}, "line 1: byte 4 (0xf6) is not utf-8"),
     "zip": (archive(b"x\n1\n"), {}, "is a zip archive or a spreadsheet"),
     "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), {}, "is a spreadsheet"),

@@ -55,6 +55,9 @@ def test_the_seed_is_told_and_can_be_set(monkeypatch: pytest.MonkeyPatch) -> Non
     assert seed(strict=True, profile="seed=7") == 7
     monkeypatch.setenv("UPMEM_PROFILE", "seed=8")
     assert seed(strict=True) == 8
+    drawn = {seed(strict=True, profile="seed=0") for _ in range(3)}  # 0 stands for none: one is drawn, and told
+    assert len(drawn) > 1
+    assert not drawn & {None, 0, 8}
     with native.Backend("cpu", 8, TOY) as backend:
         assert backend.info()["seed"] is None
 

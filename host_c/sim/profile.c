@@ -31,7 +31,7 @@ void dpusim_drop_in(const char *base_profile, void (*report)(const char *line)) 
 struct draft {
     char backend[32], chip[16], sg[8];
     uint64_t strict, threads, dpus_per_ci, cis, disabled, tasklets, workers, time_out, seed, sg_blocks;
-    bool seeded, timed;
+    bool timed;
 };
 
 static dpu_error_t set_key(struct draft *draft, const char *key, const char *value) {
@@ -69,7 +69,6 @@ static dpu_error_t set_key(struct draft *draft, const char *key, const char *val
             return sim_fail_no_set(DPU_ERR_INVALID_PROFILE,
                                    "profile: %s=%s is not a number from %llu to %llu", key, value,
                                    (unsigned long long)numbers[i].least, (unsigned long long)numbers[i].most);
-        draft->seeded |= numbers[i].out == &draft->seed;
         draft->timed |= numbers[i].out == &draft->time_out;
     }
     return DPU_OK;
@@ -119,7 +118,8 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
     if ((draft.disabled & all) == all)
         return sim_fail_no_set(DPU_ERR_INVALID_PROFILE,
                                "profile: disabledMask leaves no DPU in the first rank");
-    if (!draft.seeded && getrandom(&draft.seed, sizeof draft.seed, 0) != sizeof draft.seed)
+    const bool seeded = draft.seed != 0;
+    if (!seeded && getrandom(&draft.seed, sizeof draft.seed, 0) != sizeof draft.seed)
         return sim_fail_no_set(DPU_ERR_SYSTEM, "profile: no random seed: %s", strerror(errno));
     *out = (struct sim_profile){
         .strict = draft.strict != 0,
@@ -136,7 +136,7 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
                        : draft.strict != 0 ? STRICT_TIME_OUT_MS
                                            : 0,
         /* short enough to be copied by hand; never 0, which stands for none */
-        .seed = draft.seeded ? draft.seed : 1 + draft.seed % 999999999,
+        .seed = seeded ? draft.seed : 1 + draft.seed % 999999999,
     };
     return DPU_OK;
 }

@@ -19,6 +19,7 @@ from pybfv.cli.options import (
     plan_options,
     public_key_option,
 )
+from pybfv.cli.passphrase import asked, passphrase_fd_option
 from pybfv.cli.tools import (
     check_free,
     csv_of,
@@ -85,18 +86,24 @@ def plan_command(
 @cli.command("keygen", epilog=EXIT_CODES)
 @click.argument("study", metavar="STUDY.json")
 @click.option("-o", "--output", required=True, metavar="KEYDIR", help="Folder for secret.key and public.key.")
-def keygen_command(study: str, output: str) -> None:
+@click.option("--passphrase", is_flag=True, help="Protect secret.key by a passphrase, asked for twice.")
+@click.option(
+    "--passphrase-fd", "fd", type=click.IntRange(0), metavar="N",
+    help="Protect secret.key by the passphrase on one line of this file descriptor.",
+)  # fmt: skip
+def keygen_command(study: str, output: str, passphrase: bool, fd: int | None) -> None:
     """Make a study's key pair: KEYDIR/secret.key (mode 0600) and KEYDIR/public.key; never overwrites.
 
     \b
     Example:
-      pybfv keygen study.json -o keys
+      pybfv keygen study.json -o keys --passphrase
     """
     from pybfv import flow
 
+    protect = asked(fd, study, new=True) if passphrase or fd is not None else None
     secret, public = flow.keygen(flow.load_study(study))
     try:
-        flow.write_keys(secret, public, output)
+        flow.write_keys(secret, public, output, protect)
     finally:
         secret.wipe()
 
@@ -112,9 +119,12 @@ def keygen_command(study: str, output: str) -> None:
     help="The study's public key (or, only under --reveal slots, the secret key: half the size).",
 )
 @click.option("-o", "--output", required=True, metavar="DATA.bfvc", help="The contribution; - for stdout.")
+@passphrase_fd_option
 @csv_options
 @force_option
-def encrypt_command(study: str, data: str, key_path: str, output: str, force: bool, **csv_args: Any) -> None:
+def encrypt_command(
+    study: str, data: str, key_path: str, output: str, fd: int | None, force: bool, **csv_args: Any
+) -> None:
     """Encrypt a CSV as a contribution to a study. Every value is checked against the study's bounds.
 
     \b
@@ -131,7 +141,7 @@ def encrypt_command(study: str, data: str, key_path: str, output: str, force: bo
     if plan_.reveal == "slots":
         note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with key_warnings():
-        key = read_key(key_path)
+        key = read_key(key_path, asked(fd, study, data, key_path))
     with progress_bar(" rows") as progress:
         rows, dropped = flow.encrypt(
             plan_, data, key, output, options=csv_of(**csv_args), force=force, progress=progress
@@ -201,11 +211,14 @@ def combine_command(inputs: tuple[str, ...], key_path: str | None, output: str, 
 @cli.command("decrypt", epilog=EXIT_CODES)
 @click.argument("result", metavar="RESULT.bfvr")
 @click.option("--key", "key_path", required=True, metavar="SECRET.KEY", help="The study's secret key.")
+@passphrase_fd_option
 @ddof_option
 @click.option("-o", "--output", metavar="OUT", help="Write to a file instead of stdout.")
 @force_option
 @json_option
-def decrypt_command(result: str, key_path: str, ddof: str, output: str | None, force: bool, as_json: bool) -> None:
+def decrypt_command(
+    result: str, key_path: str, fd: int | None, ddof: str, output: str | None, force: bool, as_json: bool
+) -> None:
     """Decrypt a result and print its statistics, exact and correctly rounded.
 
     \b
@@ -217,7 +230,7 @@ def decrypt_command(result: str, key_path: str, ddof: str, output: str | None, f
 
     one_stdin(result, key_path)
     with key_warnings():
-        key = read_secret(key_path)
+        key = read_secret(key_path, asked(fd, result, key_path))
     try:
         document = flow.decrypt(result, key, int(ddof))
     finally:

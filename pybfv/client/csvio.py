@@ -6,13 +6,11 @@ the whole file. A cell that is empty or exactly NA is missing.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,14 +23,12 @@ from pybfv.client.csvnumbers import (
     Numbers,
     Whole,
     Wire,
-    is_missing,
-    not_a_number,
     parse_number,
-    read_numbers,
-    shown_cell,
     to_fraction,
 )
-from pybfv.client.csvsource import Lines, Source, Spool, as_source, open_chunks, source_name, spool
+from pybfv.client.csvplain import PlainBatch, PlainTable, open_plain
+from pybfv.client.csvrecords import Batch, Table
+from pybfv.client.csvsource import Source, Spool, as_source, open_chunks, source_name, spool
 from pybfv.errors import DataError, UsageError
 from pybfv.workload import ONES, Column, ColumnBounds, show_name, show_names
 
@@ -56,123 +52,7 @@ __all__ = [
 _SCAN_CELLS = 1 << 18  # cells of a batch while scanning
 
 
-# --- records ----------------------------------------------------------------------------------
-
-
-_BATCH_CHARACTERS = 1 << 24  # a batch ends after about this much text, however few rows that is
-_CELL = 2000  # characters of a cell that should hold a number
-_BLANK_LINES = 1_000_000
-
-
-class _Table:
-    """An open table: `names`, then batches of records. DataError on anything that is not clean CSV."""
-
-    def __init__(self, name: str, chunks: Iterator[bytes], options: CsvOptions) -> None:
-        self.name, self.options, self.read_rows, self._blank = name, options, 0, 0
-        self._lines = Lines(name, chunks, options.encoding)
-        self._reader = csv.reader(
-            self._lines, delimiter=options.delimiter, strict=True, skipinitialspace=options.delimiter != " "
-        )
-        first = self._first()
-        positions = [f"c{i}" for i in range(1, len(first) + 1)]
-        if options.header:
-            self.names = [cell.strip() or position for cell, position in zip(first, positions, strict=True)]
-            self._records: Iterator[list[str]] = self._reader
-        else:
-            self.names = positions
-            self._records = chain([first], self._reader)
-
-    def _first(self) -> list[str]:
-        with self._csv_errors():
-            for record in self._reader:
-                if record:  # only an empty line is skipped: a line of empty cells is a header without names
-                    if record[0].lower().startswith("sep=") and len("".join(record)) <= 5:
-                        line = self._reader.line_num
-                        raise DataError(
-                            f"{self.name} line {line}: {shown_cell(record[0])} is a line for spreadsheets: remove it, "
-                            "and give --delimiter"
-                        )
-                    return record
-        what = "has nothing but blank lines" if self._lines.started else "is empty"
-        raise DataError(f"{self.name}: {what}: a CSV file with column names and rows is needed")
-
-    @contextmanager
-    def _csv_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except csv.Error as error:
-            line, why = self._reader.line_num, str(error)
-            why = why if why.isprintable() else ascii(why)[1:-1]  # it quotes the delimiter, perhaps a tab
-            raise DataError(f"{self.name} line {line}: broken CSV ({why}); check the quotes") from None
-
-    def read(self, count: int, positions: Sequence[int]) -> _Batch:
-        """The next `count` records, or fewer at the end; only the cells at `positions` are kept."""
-        rows: list[Any] = []
-        lines: list[int] = []
-        self._lines.rows = rows
-        pick: Callable[[list[str]], Any] = itemgetter(*positions) if positions else len
-        width, reader, start = len(self.names), self._reader, self._lines.taken
-        with self._csv_errors():
-            for record in self._records:
-                if len(record) != width:
-                    if not record:
-                        self._blank += 1
-                        if self._blank > _BLANK_LINES:
-                            raise DataError(f"{self.name}: more than {_BLANK_LINES} empty lines; is it a CSV file?")
-                        continue
-                    raise DataError(
-                        f"{self.name} line {reader.line_num}: {len(record)} cells, but {width} columns; "
-                        "mend the line or check --delimiter"
-                    )
-                rows.append(pick(record))
-                lines.append(reader.line_num)
-                if len(rows) == count or self._lines.taken - start > _BATCH_CHARACTERS:
-                    break
-        texts = list(zip(*rows, strict=True)) if len(positions) > 1 else [rows] if positions else []
-        batch = _Batch(self, texts or [()] * len(positions), self.read_rows + 1, lines)
-        for position, column in zip(positions, texts, strict=False):
-            if column and len(longest := max(column, key=len)) > _CELL:
-                where = batch.place(column.index(longest), self.names[position])
-                raise DataError(f"{where}: a cell of {len(longest)} characters is no number; mend it")
-        self.read_rows += len(lines)
-        return batch
-
-
-@dataclass(slots=True)
-class _Batch:
-    table: _Table
-    texts: list[Sequence[str]]  # by column
-    first: int  # number of its first data row
-    lines: list[int]
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return len(self.lines)
-
-    def place(self, row: int, name: str) -> str:
-        """Where a cell is, for messages."""
-        where = f"row {self.first + row} (line {self.lines[row]})"
-        return f"{self.table.name} {where}, column {show_name(name)}"
-
-    def numbers(self, j: int) -> Numbers:
-        """Column j's numbers."""
-        return read_numbers(self.texts[j], self.table.options)
-
-    def missing(self, j: int, row: int) -> bool:
-        """Whether a cell holds no value."""
-        return is_missing(self.texts[j][row])
-
-    def shown(self, j: int, row: int) -> str:
-        """A cell for messages, short."""
-        return shown_cell(self.texts[j][row])
-
-    def problem(self, j: int, row: int) -> str:
-        """Why a cell that is no number is none."""
-        return f"{self.shown(j, row)} {not_a_number(self.table.options)}"
-
-
-def _positions(table: _Table | ArrayTable, names: Sequence[str]) -> list[int]:
+def _positions(table: Table | PlainTable | ArrayTable, names: Sequence[str]) -> list[int]:
     """Where the named columns are. UsageError when unknown, DataError when a name is there twice."""
     found = []
     for name in names:
@@ -190,12 +70,12 @@ def _twice(name: str, names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _open_table(source: Source, options: CsvOptions) -> Iterator[_Table | ArrayTable]:
+def _open_table(source: Source, options: CsvOptions) -> Iterator[Table | PlainTable | ArrayTable]:
     if isinstance(source, Arrays):
         yield ArrayTable(source, options)
         return
     with open_chunks(source) as chunks:
-        yield _Table(source_name(source), chunks, options)
+        yield open_plain(source_name(source), chunks, options)
 
 
 def read_header(source: Source, options: CsvOptions) -> list[str]:
@@ -210,7 +90,7 @@ def read_header(source: Source, options: CsvOptions) -> list[str]:
 class _Complete:
     """A batch's complete rows as numbers, by column; `dropped` counts the others."""
 
-    def __init__(self, batch: _Batch | ArrayBatch, names: Sequence[str], missing: str) -> None:
+    def __init__(self, batch: Batch | PlainBatch | ArrayBatch, names: Sequence[str], missing: str) -> None:
         self._batch, self._names = batch, names
         numbers = [batch.numbers(j) for j in range(len(names))]
         rows = range(batch.rows)
@@ -330,7 +210,7 @@ def scan(
         return TableFacts(table.names, table.read_rows - dropped, dropped, facts)
 
 
-def _lenient(batch: _Batch | ArrayBatch, j: int, name: str, problems: dict[str, str]) -> Numbers | Whole:
+def _lenient(batch: Batch | PlainBatch | ArrayBatch, j: int, name: str, problems: dict[str, str]) -> Numbers | Whole:
     """The column's numbers without the missing; its first bad cell goes to `problems` and ends it."""
     if name in problems:
         return Numbers.zeros(0)

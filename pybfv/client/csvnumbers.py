@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pybfv.errors import InternalError, UsageError
+from pybfv.native import PlainRows
 from pybfv.workload import Column, ColumnBounds, Interval, decimal_text
 
 MAX_DIGITS = 400  # digits of a number plus its exponent
 _FAST_DIGITS = 18  # 10^18 < 2^63
-_FAST_WIDTH = 20  # characters: sign, digits, mark
+_SEPARATOR = "\x1f"  # stands before each cell of a column that C is to read
 _POW10 = np.array([10**i for i in range(_FAST_DIGITS + 1)], np.int64)
 
 Int64s = npt.NDArray[np.int64]
@@ -252,39 +253,20 @@ def read_numbers(texts: Sequence[str], options: CsvOptions) -> Numbers:
 
 
 def _read_plain(texts: Sequence[str], mark: str, numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """Fill in the cells of form -?[0-9]*mark?[0-9]* with 1 to 18 digits; which ones they are.
-
-    All cells advance together, one character at a time.
-    """
+    """Fill in the cells of form -?[0-9]*mark?[0-9]* with 1 to 18 digits; which ones they are."""
     count = len(texts)
-    none = np.zeros(count, bool)
-    if not count or not mark.isascii():
-        return none
-    lengths = np.fromiter(map(len, texts), np.int64, count)
-    if lengths.max() > _FAST_WIDTH:
-        texts = [text if len(text) <= _FAST_WIDTH else "" for text in texts]
-    try:
-        table = np.array(texts, np.bytes_)
-    except UnicodeEncodeError:
-        return none
-    chars = np.ascontiguousarray(table.view(np.uint8).reshape(count, -1).T)
-    negative = chars[0] == ord("-")
-    mantissa, decimals, digits = numbers.mantissa, numbers.decimals, np.zeros(count, np.int64)
-    marked, plain = none.copy(), ~none
-    for place, char in enumerate(chars):
-        digit = char - np.uint8(48)  # wraps around below "0"
-        is_digit, is_mark = digit < 10, char == ord(mark)
-        np.copyto(mantissa, mantissa * 10 + digit, where=is_digit)
-        digits += is_digit
-        decimals += is_digit & marked
-        known = is_digit | (char == 0) | (is_mark & ~marked)  # 0 pads short cells
-        plain &= known | negative if place == 0 else known
-        marked |= is_mark
-    plain &= (digits > 0) & (digits <= _FAST_DIGITS)
-    plain &= digits + marked + negative == lengths  # a NUL of the text's own is no padding
-    np.negative(mantissa, out=mantissa, where=negative)
-    mantissa[~plain] = 0
-    decimals[~plain] = 0
+    between = "\n" + _SEPARATOR
+    text = between.join(texts)
+    clean = mark.isascii() and text.isascii() and text.count("\n") == text.count(_SEPARATOR) == count - 1
+    if not clean or any(char in text for char in '"\r'):
+        return np.zeros(count, bool)
+    rows = PlainRows([-1, 0], count, _SEPARATOR, mark)
+    rows.read(f"{_SEPARATOR}{text}\n".encode("ascii"), 0)
+    done = rows.rows  # all of them, unless a cell is overlong
+    plain = np.zeros(count, bool)
+    np.greater_equal(rows.decimals[0, :done], 0, out=plain[:done])
+    np.copyto(numbers.mantissa[:done], rows.mantissa[0, :done], where=plain[:done])
+    np.copyto(numbers.decimals[:done], rows.decimals[0, :done], where=plain[:done])
     return plain
 
 
@@ -342,13 +324,21 @@ class Wire:
         big = max(abs(self._scaled.lo), abs(self._scaled.hi)) > 10**_FAST_DIGITS
         if big or self._scale > _FAST_DIGITS:
             return np.zeros(len(none), np.int64), none
-        shift = self._scale - numbers.decimals
-        done = shift >= 0
-        done[list(numbers.long)] = False
-        shift[~done] = 0
-        # |mantissa| <= 10^(18 - shift) keeps the product at or below 10^18.
-        done &= np.abs(numbers.mantissa) <= _POW10[_FAST_DIGITS - shift]
-        values = np.where(done, numbers.mantissa, 0) * _POW10[shift]
+        mantissa, decimals = numbers.mantissa, numbers.decimals
+        if len(decimals) and not numbers.long and (least := int(decimals.min())) == int(decimals.max()):
+            # one number of decimals, as in most columns: no arrays of shifts
+            shift = self._scale - least
+            if shift < 0 or max(-int(mantissa.min()), int(mantissa.max())) > 10 ** (_FAST_DIGITS - shift):
+                return np.zeros(len(none), np.int64), none
+            done, values = ~none, mantissa * 10**shift
+        else:
+            shifts = self._scale - decimals
+            done = shifts >= 0
+            done[list(numbers.long)] = False
+            shifts[~done] = 0
+            # |mantissa| <= 10^(18 - shift) keeps the product at or below 10^18.
+            done &= np.abs(mantissa) <= _POW10[_FAST_DIGITS - shifts]
+            values = np.where(done, mantissa, 0) * _POW10[shifts]
         if self.column.power > 1:
             if len(values) and int(np.abs(values).max()) ** self.column.power >= 1 << 62:
                 return values, none

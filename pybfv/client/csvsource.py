@@ -222,11 +222,12 @@ class Lines:
     DataError, with line or byte, on undecodable bytes, NUL characters and overlong lines or records.
     `started`: whether there was any byte. `taken`: characters read so far. `rows`: a list that grows with
     each record that the caller completes; when it stands still for too long, a quote was never closed.
+    `lines`, `offset`: how many lines and bytes of the source come before the chunks.
     """
 
-    def __init__(self, name: str, chunks: Iterator[bytes], encoding: str) -> None:
-        self._name, self._chunks, self._encoding = name, chunks, encoding
-        self._count, self._pending = 0, ""  # complete lines given out, start of the next one
+    def __init__(self, name: str, chunks: Iterator[bytes], encoding: str, lines: int = 0, offset: int = 0) -> None:
+        self._name, self._chunks, self._encoding, self._offset = name, chunks, encoding, offset
+        self._count, self._pending = lines, ""  # complete lines given out, start of the next one
         self.started = False
         self.taken = 0
         self.rows: list[object] = []
@@ -243,8 +244,10 @@ class Lines:
         for text in self._decoded():
             if "\0" in text:
                 line = self._line_after(text[: text.index("\0")])
+                kind = _unmarked(text, self._encoding)
                 raise DataError(
-                    f"{self._name} line {line}: a NUL character; is it a text file? For UTF-16 give --encoding utf-16"
+                    f"{self._name} line {line}: a NUL character; is it a text file? For {kind[:6].upper()} give "
+                    f"--encoding {kind}"
                 )
             here = (id(self.rows), len(self.rows))
             waiting = waiting + len(text) - text.count("\n") if here == last else 0
@@ -264,26 +267,48 @@ class Lines:
 
     def _decoded(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self._encoding)("strict")
-        offset, first = 0, True
+        offset = self._offset
+        first = offset == 0
         for chunk, final in chain(((chunk, False) for chunk in self._chunks), [(b"", True)]):
             try:
                 text = decoder.decode(chunk, final)
             except UnicodeDecodeError as error:
                 good = error.object[: error.start].decode(self._encoding, "ignore")
-                hint = " utf-16" if offset == 0 and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
+                hint = _marked(chunk) if offset == 0 else ""
                 byte = offset + len(chunk) - len(error.object) + error.start
                 raise DataError(
                     f"{self._name} line {self._line_after(good)}: byte {byte} "
                     f"(0x{error.object[error.start]:02x}) is not {self._encoding}: give --encoding{hint}"
                 ) from None
             except UnicodeError as error:
-                raise DataError(f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding") from None
+                hint = _marked(chunk) if offset == 0 else ""
+                raise DataError(
+                    f"{self._name}: is not {self._encoding} ({_reason(error)}): give --encoding{hint}"
+                ) from None
             offset += len(chunk)
             self.taken += len(text)
             self.started = offset > 0
             if first and text:
                 text, first = text.removeprefix("\ufeff"), False
             yield text
+
+
+def _marked(start: bytes) -> str:
+    """The encoding that a byte order mark names, after a space, or ""; UTF-32's may begin with UTF-16's."""
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return " utf-32"
+    return " utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
+
+
+def _unmarked(text: str, encoding: str) -> str:
+    """The encoding of a text that had NUL characters when it was read in another one.
+
+    Without a mark they tell the byte order too: of an ASCII character's bytes, all but one are NUL.
+    """
+    if "16" in encoding:
+        return "utf-32"
+    kind, first = "utf-32" if "\0\0" in text else "utf-16", text.index("\0")
+    return f"{kind}-{'be' if first == 0 else 'le'}" if first <= 1 else kind
 
 
 def _split(text: str) -> list[str]:

@@ -5,7 +5,6 @@ Streams: one block is in memory at a time.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import BinaryIO
@@ -15,6 +14,7 @@ import numpy as np
 from pybfv import native
 from pybfv.client.csvio import CsvOptions, blocks
 from pybfv.client.csvsource import Source, source_name
+from pybfv.entropy import fresh_bytes
 from pybfv.errors import DataError, KeyRefusedError
 from pybfv.io.ciphertext import ContributionWriter
 from pybfv.io.key import PublicKey
@@ -68,7 +68,7 @@ def encrypt(
             for r, t in enumerate(study.moduli)
         ]
         writer = ContributionWriter(
-            stream, study.doc, key.key_id, secrets.token_hex(16),
+            stream, study.doc, key.key_id, fresh_bytes(16).hex(),
             "public" if isinstance(key, PublicKey) else "symmetric", ps.n, ps.primes, study.per_block,
         )  # fmt: skip
         if isinstance(key, PublicKey):

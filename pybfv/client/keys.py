@@ -18,12 +18,15 @@ from pybfv.study import Study
 def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     """A fresh key pair for a study, from the operating system's randomness."""
     ps = study.ps
-    with native.Ring(ps.n, ps.primes) as ring:
-        s, e = draw_secret(ps.n)
+    s, e = draw_secret(ps.n)
+    try:
         seed = fresh_seed()
-        a = expand_uniform(ring, seed, native.empty((len(ps.primes), ps.n)))
-        with Secret(ring, s) as secret:
-            p0 = secret.public(a, e)
-        wipe(e)
+        with native.Ring(ps.n, ps.primes) as ring:
+            a = expand_uniform(ring, seed, native.empty((len(ps.primes), ps.n)))
+            with Secret(ring, s) as secret:
+                p0 = secret.public(a, e)
         public = PublicKey(study.doc, ps.n, ps.primes, seed, p0)
         return SecretKey(study.hash, public.key_id, ps.name, ps.n, s), public
+    finally:
+        wipe(s)
+        wipe(e)

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pybfv.engine import Engine
     from pybfv.evaluator.context import Context
     from pybfv.evaluator.crypto import Decryptor, Encryptor
     from pybfv.evaluator.encoders import BatchEncoder, CoefficientEncoder
@@ -25,19 +26,20 @@ if TYPE_CHECKING:
     from pybfv.evaluator.objects import Ciphertext, Plaintext, PublicKey, RelinKeys
 
 _HOMES = {
-    "BatchEncoder": "encoders",
-    "Ciphertext": "objects",
-    "CoefficientEncoder": "encoders",
-    "Context": "context",
-    "Decryptor": "crypto",
-    "Encryptor": "crypto",
-    "Evaluator": "evaluate",
-    "KeyGenerator": "keys",
-    "NoiseError": "noise",
-    "Plaintext": "objects",
-    "PublicKey": "objects",
-    "RelinKeys": "objects",
-    "SecretKey": "keys",
+    "BatchEncoder": ".encoders",
+    "Ciphertext": ".objects",
+    "CoefficientEncoder": ".encoders",
+    "Context": ".context",
+    "Decryptor": ".crypto",
+    "Encryptor": ".crypto",
+    "Engine": "..engine",
+    "Evaluator": ".evaluate",
+    "KeyGenerator": ".keys",
+    "NoiseError": ".noise",
+    "Plaintext": ".objects",
+    "PublicKey": ".objects",
+    "RelinKeys": ".objects",
+    "SecretKey": ".keys",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Context",
     "Decryptor",
     "Encryptor",
+    "Engine",
     "Evaluator",
     "KeyGenerator",
     "NoiseError",
@@ -61,4 +64,4 @@ def __getattr__(name: str) -> Any:
     """A class on first use, so that who computes without a secret loads no code that handles one."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name], __name__), name)

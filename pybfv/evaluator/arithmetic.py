@@ -18,14 +18,15 @@ from typing import Protocol
 import numpy as np
 
 from pybfv import native
+from pybfv.engine import Engine
 from pybfv.errors import DataError
+from pybfv.evaluator.accumulate import Pairs, sum_of_tensors
 from pybfv.params import ParameterSet, wide_base, wide_primes
 from pybfv.ring import encode_round
 from pybfv.scheme.random import Stream, expand_uniform, fresh_seed
 
 MAX_PAIRS = 4096
 """Products that one scaled dot can add up before it rounds."""
-Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 class Arithmetic(Protocol):
@@ -73,11 +74,14 @@ class Arithmetic(Protocol):
     def fractions(self, x: np.ndarray) -> np.ndarray:
         """Coefficients of x / q, centred, float64 [..., n]; within 1e-12."""
 
-    def scaled(self, pairs: Pairs, t: int) -> np.ndarray:
-        """round(t T / q), T the sum over 1 to MAX_PAIRS pairs of tensors of centred integers; [3, L, n]."""
+    def scaled(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
+        """round(t T / q), T the sum over 1 to MAX_PAIRS pairs of tensors of centred integers; [3, L, n].
 
-    def scale_free(self, pairs: Pairs, t: int) -> np.ndarray:
-        """t times the sum of tensors, mod q; [3, L, n]."""
+        With an engine T is accumulated there, else here; it is the same.
+        """
+
+    def scale_free(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
+        """t times the sum of tensors, mod q; [3, L, n]. The engine as for `scaled`."""
 
     def digits(self, x: np.ndarray, bits: int) -> list[np.ndarray]:
         """Integers D_d, int64 [n] each, with sum D_d g_d = x (mod q), g from `gadget`."""
@@ -152,6 +156,16 @@ def _polynomial(ring: native.Ring, p: Sequence[int]) -> np.ndarray:
     return ring.forward(out)
 
 
+def _first(primes: Sequence[int], size: int) -> tuple[int, ...]:
+    """The first primes, as many as are needed for a product above ``size``."""
+    product = 1
+    for count, p in enumerate(primes, 1):
+        product *= p
+        if product > size:
+            return tuple(primes[:count])
+    return tuple(primes)
+
+
 class RnsArithmetic:
     """The arithmetic of pybfv's own sets: primes = 1 mod 2n below 2^30."""
 
@@ -211,13 +225,20 @@ class RnsArithmetic:
         total = (self._residues(x) / np.array(self.primes, dtype=np.float64)[:, None]).sum(axis=-2)
         return total - np.rint(total)
 
-    def scaled(self, pairs: Pairs, t: int) -> np.ndarray:
+    def scaled(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
         ring, lifter = self._wide
-        total = _sum_of_tensors(ring, pairs, lambda x: np.concatenate([x, lifter.lift(x)], axis=-2))
+        if engine is not None:
+            total = sum_of_tensors(engine, self.n, self.primes, lifter.wide, pairs, lambda x: x)
+        else:
+            total = _sum_of_tensors(ring, pairs, lambda x: np.concatenate([x, lifter.lift(x)], axis=-2))
         return lifter.scale_round(total, t)
 
-    def scale_free(self, pairs: Pairs, t: int) -> np.ndarray:
-        return self.scale(_sum_of_tensors(self.ring, pairs, lambda x: x), t)
+    def scale_free(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
+        if engine is not None:
+            total = sum_of_tensors(engine, self.n, self.primes, (), pairs, lambda x: x)
+        else:
+            total = _sum_of_tensors(self.ring, pairs, lambda x: x)
+        return self.scale(total, t)
 
     def digits(self, x: np.ndarray, bits: int) -> list[np.ndarray]:
         found: list[np.ndarray] = []
@@ -252,12 +273,7 @@ class WordArithmetic:
     def __init__(self, n: int, primes: tuple[int, ...], t: int) -> None:
         self.n, self.primes, self.q, self._t = n, primes, math.prod(primes), t
         # keys and encryptions: integers of less than 2 q n^2, as a part times s^2 is
-        base, size = [], 1
-        for p in wide_base(n, self.q, 4 * n):
-            base, size = [*base, p], size * p
-            if size > 4 * n * n * self.q:
-                break
-        self.ring, self._lifter = self._base(base)
+        self.ring, self._lifter = self._base(_first(wide_base(n, self.q, 4 * n), 4 * n * n * self.q))
         self._moduli = np.array(primes, dtype=np.uint64)[:, None]
         self._inverses = [pow(self.q // p, -1, p) for p in primes]
 
@@ -330,13 +346,24 @@ class WordArithmetic:
         total = sum((y / p).astype(np.float64) for y, p in planes)
         return total - np.rint(total)
 
-    def scaled(self, pairs: Pairs, t: int) -> np.ndarray:
-        ring, lifter = self._products
-        return lifter.scale_round(_sum_of_tensors(ring, pairs, lifter.lift), t)
+    @cached_property
+    def _narrow(self) -> native.Lifter64:
+        """To the first primes of the products' base, as many as hold a part: the centred integers are the same."""
+        return native.Lifter64(self.n, self.primes, _first(self._products[0].primes, self.q))
 
-    def scale_free(self, pairs: Pairs, t: int) -> np.ndarray:
+    def _tensors(self, pairs: Pairs, engine: Engine | None) -> np.ndarray:
+        """The sum of tensors over the integers, mod the products' base."""
         ring, lifter = self._products
-        return self.scale(lifter.reduce(_sum_of_tensors(ring, pairs, lifter.lift)), t)
+        if engine is None:
+            return _sum_of_tensors(ring, pairs, lifter.lift)
+        narrow = self._narrow
+        return sum_of_tensors(engine, self.n, narrow.wide, lifter.wide[len(narrow.wide) :], pairs, narrow.lift)
+
+    def scaled(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
+        return self._products[1].scale_round(self._tensors(pairs, engine), t)
+
+    def scale_free(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
+        return self.scale(self._products[1].reduce(self._tensors(pairs, engine)), t)
 
     def digits(self, x: np.ndarray, bits: int) -> list[np.ndarray]:
         found: list[np.ndarray] = []

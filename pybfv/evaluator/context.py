@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from pybfv.errors import PlanError
+from pybfv.errors import PlanError, UsageError
 from pybfv.evaluator.arithmetic import Arithmetic, RnsArithmetic, WordArithmetic
 from pybfv.evaluator.noise import Model
 from pybfv.params import PRIME_BITS as RNS_BITS
@@ -83,6 +83,13 @@ class WordSet:
         return security_basis(self.n, self.q)
 
 
+def flag(value: object, name: str) -> bool:
+    """True or False; UsageError for anything else: what counts as true in Python may not be meant so."""
+    if type(value).__name__ not in ("bool", "bool_"):  # Python's or NumPy's
+        raise UsageError(f"{name} must be True or False, not {type(value).__name__}")
+    return bool(value)
+
+
 def _integers(values: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(operator.index(v) for v in values)
@@ -133,6 +140,7 @@ class Context:
         batching: bool = True,
         insecure: bool = False,
     ) -> None:
+        batching, insecure = flag(batching, "batching"), flag(insecure, "insecure")
         if (name is None) == (n is None or moduli is None) or (name is not None and (n, moduli) != (None, None)):
             raise PlanError("a context takes the name of a set, or n and moduli: Context(n=4096, moduli=[...], t=...)")
         if name is not None:
@@ -141,10 +149,10 @@ class Context:
                 raise PlanError(f"set {name} is insecure: for tests give insecure=True")
         else:
             ps = _custom(n, moduli, insecure)
-        t = check_plain_modulus(ps, t, batched=bool(batching))
+        t = check_plain_modulus(ps, t, batched=batching)
         if t >= 2**512:
             raise PlanError(f"t of {t.bit_length()} bits is too large: plaintext moduli are below 2^512")
-        values = (ps.n, ps.primes, t, bool(batching), ps.insecure, ps.name)
+        values = (ps.n, ps.primes, t, batching, ps.insecure, ps.name)
         for key, value in zip(("n", "moduli", "t", "batching", "insecure", "name"), values, strict=True):
             object.__setattr__(self, key, value)
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from pybfv import native
-from pybfv.evaluator.context import Context
+from pybfv.evaluator.context import Context, flag
 from pybfv.evaluator.objects import Plaintext, same_context, same_kind, values_of
 from pybfv.ring import slot_map
 
 
 def _decoded(numbers: list[int], t: int, signed: bool) -> list[int]:
-    return [x - t if x > (t - 1) // 2 else x for x in numbers] if signed else numbers
+    return [x - t if x > (t - 1) // 2 else x for x in numbers] if flag(signed, "signed") else numbers
 
 
 class BatchEncoder:
@@ -23,6 +23,7 @@ class BatchEncoder:
     """
 
     def __init__(self, context: Context) -> None:
+        same_kind(context, Context, "BatchEncoder")
         self.context = context
         primes = context.t_primes
         self._ring = native.Ring(context.n, primes)
@@ -64,6 +65,7 @@ class CoefficientEncoder:
     """Value i in coefficient i: sums are value by value, products those of polynomials mod X^n + 1. Any t."""
 
     def __init__(self, context: Context) -> None:
+        same_kind(context, Context, "CoefficientEncoder")
         self.context = context
 
     def encode(self, values: Sequence[int] | np.ndarray) -> Plaintext:

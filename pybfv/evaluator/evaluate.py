@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pybfv.engine import Engine
 from pybfv.errors import UsageError
 from pybfv.evaluator.arithmetic import MAX_PAIRS, digit_bounds
 from pybfv.evaluator.context import Context
@@ -28,6 +29,7 @@ class Evaluator:
     """
 
     def __init__(self, context: Context) -> None:
+        same_kind(context, Context, "Evaluator")
         self.context = context
 
     # linear operations
@@ -87,14 +89,27 @@ class Evaluator:
         """a a, as `multiply`."""
         return self._dot("square", [(a, a)], product)
 
-    def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext], product: str = "scaled") -> Ciphertext:
-        """The sum of a_i b_i over 1 to 4096 pairs, of size 3: accumulated exactly and rounded once."""
+    def dot(
+        self,
+        a: Sequence[Ciphertext],
+        b: Sequence[Ciphertext],
+        product: str = "scaled",
+        *,
+        engine: Engine | None = None,
+    ) -> Ciphertext:
+        """The sum of a_i b_i over 1 to 4096 pairs, of size 3: accumulated exactly and rounded once.
+
+        engine: the backend that accumulates, Engine("sim", kernels="limb", dpus=64) for example, for any context; the
+        result is the same to the last bit. BackendUnavailableError where it isn't there or can't serve the ring.
+        """
+        if engine is not None and not isinstance(engine, Engine):
+            raise UsageError(f'dot: engine must be an Engine, not {type(engine).__name__}; give engine=Engine("cpu")')
         a, b = _sequence("dot", a), _sequence("dot", b)
         if len(a) != len(b):
             raise UsageError(f"dot: {len(a)} and {len(b)} ciphertexts; give as many on both sides")
         if not 1 <= len(a) <= MAX_PAIRS:
             raise UsageError(f"dot: {len(a)} pairs; give 1 to {MAX_PAIRS}, and add the results of several")
-        return self._dot("dot", list(zip(a, b, strict=True)), product)
+        return self._dot("dot", list(zip(a, b, strict=True)), product, engine)
 
     def relinearize(self, a: Ciphertext, keys: RelinKeys) -> Ciphertext:
         """The same message and factor in size 2; a ciphertext of size 2 is returned as it is."""
@@ -160,9 +175,16 @@ class Evaluator:
         parts[0] = arithmetic.add(parts[0], arithmetic.encode(p.centred(sign * a.factor)))
         return self._made(operation, a, parts, a.factor, noise)
 
-    def _dot(self, operation: str, pairs: list[tuple[Ciphertext, Ciphertext]], product: str) -> Ciphertext:
-        if product not in PRODUCTS:
-            raise UsageError(f"{operation}: unknown product {product!r}; known are: {', '.join(PRODUCTS)}")
+    def _dot(
+        self,
+        operation: str,
+        pairs: list[tuple[Ciphertext, Ciphertext]],
+        product: str,
+        engine: Engine | None = None,
+    ) -> Ciphertext:
+        if not isinstance(product, str) or product not in PRODUCTS:
+            shown = repr(product[:20]) if isinstance(product, str) else f"of type {type(product).__name__}"
+            raise UsageError(f"{operation}: unknown product {shown}; known are: {', '.join(PRODUCTS)}")
         t, sums = self.context.t, {}
         for a, b in pairs:
             self._check(operation, pairs[0][0], a, b)
@@ -174,7 +196,7 @@ class Evaluator:
             self.context.model.check(noise, operation, _FEWER)
         total: Ciphertext | None = None
         for factor, group in sums.items():
-            part = self._product(operation, group, product, factor, noises[factor])
+            part = self._product(operation, group, product, factor, noises[factor], engine)
             total = part if total is None else self._linear(operation, total, part, self.context.arithmetic.add)
         assert total is not None, "there is at least one pair"
         return total
@@ -191,19 +213,25 @@ class Evaluator:
         return total
 
     def _product(
-        self, operation: str, pairs: list[tuple[Ciphertext, Ciphertext]], product: str, factor: int, noise: Norms
+        self,
+        operation: str,
+        pairs: list[tuple[Ciphertext, Ciphertext]],
+        product: str,
+        factor: int,
+        noise: Norms,
+        engine: Engine | None,
     ) -> Ciphertext:
         arithmetic, t = self.context.arithmetic, self.context.t
         arrays = [(a.parts, b.parts) for a, b in pairs]
         if product == "scale-free":
             factor = -self.context.q * factor % t
-            return self._made(operation, pairs[0][0], arithmetic.scale_free(arrays, t), factor, noise)
+            return self._made(operation, pairs[0][0], arithmetic.scale_free(arrays, t, engine), factor, noise)
         checked: set[int] = set()
         for ct in (ct for pair in pairs for ct in pair):
             if id(ct) not in checked:
                 self._check_spread(operation, ct)
                 checked.add(id(ct))
-        return self._made(operation, pairs[0][0], arithmetic.scaled(arrays, t), factor, noise)
+        return self._made(operation, pairs[0][0], arithmetic.scaled(arrays, t, engine), factor, noise)
 
     def _check_spread(self, operation: str, ct: Ciphertext) -> None:
         """NoiseError unless the parts meet the ceilings that the scaled product's bound relies on.

@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pybfv.errors import DataError, InternalError, PlanError, UsageError
+from pybfv.errors import DataError, InternalError, UsageError
 from pybfv.evaluator import wire
 from pybfv.evaluator.context import Context
-from pybfv.evaluator.objects import MAX_DIGIT_BITS, MIN_DIGIT_BITS, PublicKey, RelinKeys, frozen, same_context
+from pybfv.evaluator.objects import PublicKey, RelinKeys, digit_size, frozen, same_context, same_kind
 from pybfv.native.secret import Secret, wipe
 from pybfv.params import PRIME_BITS
 from pybfv.scheme.keys import draw_error, draw_secret
@@ -29,6 +29,7 @@ class SecretKey:
 
     def __init__(self, context: Context, key_id: str, s: np.ndarray) -> None:
         """s: n coefficients -1, 0 or 1, int8; the caller's to wipe."""
+        same_kind(context, Context, "a secret key")
         self.context, self.key_id = context, key_id
         self._secret = Secret(context.arithmetic.ring, s)
         self._close = weakref.finalize(self, self._secret.close)
@@ -87,6 +88,7 @@ class SecretKey:
             if s.min() < -1 or s.max() > 1:
                 raise DataError("bytes of a secret key: its coefficients are not -1, 0 or 1")
             if context is not None:
+                same_kind(context, Context, "restore")
                 same_context(context, found, "these bytes of a secret key")
             return cls(found, key_id, s)
         finally:
@@ -101,6 +103,7 @@ class KeyGenerator:
     """
 
     def __init__(self, context: Context) -> None:
+        same_kind(context, Context, "KeyGenerator")
         self.context = context
         arithmetic = context.arithmetic
         s, e = draw_secret(context.n)
@@ -126,11 +129,11 @@ class KeyGenerator:
 
 def relin_keys(key: SecretKey, digit_bits: int | None = None) -> RelinKeys:
     """`KeyGenerator.relin_keys` for a key that was restored."""
+    same_kind(key, SecretKey, "relin_keys")
     context, arithmetic = key.context, key.context.arithmetic
     if digit_bits is None:
         digit_bits = 0 if max(context.moduli) < 2**PRIME_BITS else WORD_DIGIT_BITS
-    if digit_bits != 0 and not MIN_DIGIT_BITS <= digit_bits <= MAX_DIGIT_BITS:
-        raise PlanError(f"digit_bits is {digit_bits}; give 0 (whole residues) or {MIN_DIGIT_BITS} to {MAX_DIGIT_BITS}")
+    digit_bits = digit_size(digit_bits)
     ring = arithmetic.ring
     square = np.zeros((3, len(ring.primes), context.n), dtype=np.uint32)
     square[2] = 1

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pybfv.errors import DataError, KeyRefusedError, UsageError
+from pybfv.errors import DataError, KeyRefusedError, PlanError, UsageError, in_a_line
 from pybfv.evaluator import wire
 from pybfv.evaluator.context import Context
 from pybfv.evaluator.noise import Norms, Plain, measure_plain
@@ -32,8 +32,7 @@ def same_kind(x: Any, kind: type, what: str) -> None:
     """UsageError, with the step that is lacking, unless x is of a kind."""
     if not isinstance(x, kind):
         way = _STEPS.get((type(x).__name__, kind.__name__), "")
-        if not way and kind.__name__ == "Plaintext":
-            way = "; make one with an encoder's encode([...])"
+        way = way or _WAYS.get(kind.__name__, "")
         raise UsageError(f"{what}: a {kind.__name__} is needed, not {type(x).__name__}{way}")
 
 
@@ -42,6 +41,23 @@ _STEPS = {
     ("Plaintext", "Ciphertext"): "; encrypt it first",
     ("PublicKey", "SecretKey"): "; a public key only encrypts",
 }
+
+
+_WAYS = {
+    "Context": '; make one with Context("n4096_q106", t=1032193)',
+    "Plaintext": "; make one with an encoder's encode([...])",
+    "RelinKeys": "; make them with a KeyGenerator's relin_keys()",
+}
+
+
+def whole(value: Any, name: str) -> int:
+    """An integer of any type as Python's; UsageError for anything else."""
+    try:
+        if not isinstance(value, bool | np.bool_):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise UsageError(f"{name} must be an integer, not {type(value).__name__}")
 
 
 def same_context(mine: Context, theirs: Context, what: str) -> None:
@@ -57,6 +73,8 @@ def same_key(mine: str, theirs: str, what: str) -> None:
 
 
 def _shape_of(array: np.ndarray, context: Context, lead: tuple[int | None, ...], what: str) -> None:
+    same_kind(context, Context, what)
+    same_kind(array, np.ndarray, what)
     want = (*lead, len(context.moduli), context.n)
     fits = array.ndim == len(want) and all(w in (None, d) for w, d in zip(want, array.shape, strict=True))
     if not fits or array.dtype != context.arithmetic.dtype:
@@ -87,6 +105,7 @@ class _Public(ABC):
         """
         made = cls._from_state(*wire.load(cls.kind, data))
         if context is not None:
+            same_kind(context, Context, "from_bytes")
             same_context(context, made.context, f"these bytes of a {cls.kind}")
         return made
 
@@ -112,7 +131,10 @@ class Plaintext(_Public):
     coefficients: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        same_kind(self.context, Context, "a plaintext")
         t = self.context.t
+        if isinstance(self.coefficients, str | bytes) or not isinstance(self.coefficients, Sequence | np.ndarray):
+            raise UsageError(f"a plaintext's coefficients must be integers, not {type(self.coefficients).__name__}")
         # Python's integers, and a tuple of them: NumPy's would wrap around in what follows
         numbers = tuple(_index(c, i) for i, c in enumerate(self.coefficients))
         if len(numbers) != self.context.n or not all(0 <= c < t for c in numbers):
@@ -220,7 +242,11 @@ class Ciphertext(_Public):
 
         The caller vouches for factor and noise; without noise it counts as fresh, encrypted with the public key.
         """
-        parts = np.array(parts, order="C")
+        same_kind(context, Context, "of_parts")
+        same_kind(key_id, str, "of_parts: key_id")
+        if noise is not None:
+            same_kind(noise, Norms, "of_parts: noise")
+        parts, factor = np.array(parts, order="C"), whole(factor, "factor")
         _check_parts(context, parts)
         if math.gcd(factor, context.t) != 1:
             raise DataError("a ciphertext's factor must be a unit mod t")
@@ -292,8 +318,11 @@ class PublicKey(_Public):
 
     def __post_init__(self) -> None:
         _shape_of(self.polys, self.context, (2,), "a public key")
+        same_kind(self.key_id, str, "a public key: key_id")
         if self.key_id != wire.key_identity(self.context, self.polys):
-            raise DataError(f"key id {self.key_id} does not belong to this public key; take the key as it was made")
+            raise DataError(
+                f"key id {self.key_id[:40]!r} does not belong to this public key; take the key as it was made"
+            )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -310,7 +339,9 @@ class RelinKeys(_Public):
     polys: np.ndarray
 
     def __post_init__(self) -> None:
-        digits = len(self.context.arithmetic.gadget(self.digit_bits))
+        same_kind(self.context, Context, "relinearisation keys")
+        same_kind(self.key_id, str, "relinearisation keys: key_id")
+        digits = len(self.context.arithmetic.gadget(digit_size(self.digit_bits)))
         _shape_of(self.polys, self.context, (digits, 2), "relinearisation keys")
 
     @cached_property
@@ -327,8 +358,10 @@ class RelinKeys(_Public):
     @classmethod
     def _from_state(cls, context: Context, fields: wire.Fields, payload: wire.Payload) -> RelinKeys:
         bits, key_id = fields.integer("digit_bits", 0, MAX_DIGIT_BITS), fields.key_id()
-        if bits and bits < MIN_DIGIT_BITS:
-            raise DataError(f"relinearisation digits of {bits} bits are too small")
+        try:
+            digit_size(bits)
+        except PlanError as error:
+            raise DataError(f"bytes of {cls.kind}: {error}") from None
         fields.done()
         digits = len(context.arithmetic.gadget(bits))
         polys = payload.array((digits, 2, len(context.moduli), context.n), context.arithmetic.dtype)
@@ -338,6 +371,14 @@ class RelinKeys(_Public):
 
 MIN_DIGIT_BITS, MAX_DIGIT_BITS = 4, 60
 """A piece of a residue has so many bits."""
+
+
+def digit_size(bits: Any) -> int:
+    """The bits of a piece, 0 for a whole residue; PlanError for others."""
+    bits = whole(bits, "digit_bits")
+    if bits != 0 and not MIN_DIGIT_BITS <= bits <= MAX_DIGIT_BITS:
+        raise PlanError(f"digit_bits is {bits}; give 0 (whole residues) or {MIN_DIGIT_BITS} to {MAX_DIGIT_BITS}")
+    return bits
 
 
 def values_of(values: Sequence[int] | np.ndarray, context: Context) -> list[int]:
@@ -360,4 +401,4 @@ def _index(value: Any, place: int) -> int:
     try:
         return int(value) if isinstance(value, np.bool_) else operator.index(value)
     except TypeError:
-        raise UsageError(f"value {place} is {value!r}; plaintexts take integers: scale them first") from None
+        raise UsageError(f"value {place} is {in_a_line(value)}; plaintexts take integers: scale them first") from None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
+from pybfv.entropy import fresh_bytes
 from pybfv.errors import OutputError
 from pybfv.io.container import MAGIC, Kind
 from pybfv.io.source import PathLike, shown
@@ -32,7 +32,11 @@ class _Output(io.BufferedIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            return self._raw.write(data)
+            view = memoryview(data).cast("B")
+            done = 0
+            while done < len(view):  # an unbuffered file may take less than it is given
+                done += self._raw.write(view[done:])
+            return done
         except BrokenPipeError:
             raise  # the reader of a pipe went away: nothing to tell anyone
         except OSError as exc:
@@ -55,6 +59,7 @@ def atomic_output(
     mode: int = 0o644,
     hint: str = "give --force or another name",
     inputs: Sequence[Any] = (),
+    secret: bool = False,
 ) -> Iterator[BinaryIO]:
     """A binary stream whose bytes become the file ``path`` when the block ends without an exception.
 
@@ -63,8 +68,9 @@ def atomic_output(
     target is refused at once, and again at the end should it have appeared meanwhile; ``hint`` ends that
     message. With ``force`` a regular file or symbolic link of that name is replaced, and keeps its
     permissions; but never a secret key, and none of ``inputs`` (the files that the command reads). After any
-    exception, KeyboardInterrupt too, nothing is left. ``-`` is standard output, written directly.
-    Raises OutputError for whatever can't be written.
+    exception, KeyboardInterrupt too, nothing is left. ``secret``: the file is a secret key, so only its owner may
+    use it, no buffer holds its bytes, and with ``force`` it may take the place of a secret key. ``-`` is standard
+    output, written directly. Raises OutputError for whatever can't be written.
     """
     if os.fspath(path) == "-":
         stream = _Output(sys.stdout.buffer, "standard output")
@@ -76,16 +82,18 @@ def atomic_output(
         target = os.path.abspath(os.fsdecode(path))
     except OSError as exc:  # the current folder is gone
         raise _failed(origin, exc) from None
-    _check_target(os.fsdecode(path), origin, force, hint, inputs)
+    _check_target(os.fsdecode(path), origin, force, hint, inputs, secret)
     with suppress(OSError):
         mode = stat.S_IMODE(os.stat(target).st_mode)  # what is replaced keeps its permissions
+    if secret:
+        mode = 0o600
     folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".pybfv-{secrets.token_hex(8)}.part")
+    temporary = os.path.join(folder, f".pybfv-{fresh_bytes(8).hex()}.part")
     raw: BinaryIO | None = None
     try:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            raw = os.fdopen(os.open(temporary, flags, mode), "wb")
+            raw = os.fdopen(os.open(temporary, flags, mode), "wb", buffering=0 if secret else -1)
         except FileNotFoundError:
             raise OutputError(f"{origin} can't be written: its folder does not exist; make it first") from None
         except OSError as exc:
@@ -110,7 +118,7 @@ def atomic_output(
             os.unlink(temporary)
 
 
-def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequence[Any]) -> None:
+def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequence[Any], secret: bool) -> None:
     """Refuses what the finished file could not replace, or may not."""
     if "\0" in path or not path:
         raise OutputError(f"{origin or 'an empty name'} is not a file name; name a file")
@@ -131,7 +139,7 @@ def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequen
         raise OutputError(f"{origin} is in a system folder; use - for standard output")
     if not force:
         raise OutputError(f"{origin} exists: {hint}")
-    if _is_secret_key(path):
+    if not secret and _is_secret_key(path):
         raise OutputError(f"{origin} is a secret key, which is never overwritten; give another name")
     for other in inputs:
         with suppress(OSError):

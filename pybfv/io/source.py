@@ -139,7 +139,7 @@ def open_source(path: PathLike) -> Source:
     try:
         found = os.fstat(fd)
         _check_regular(found, origin)
-        source = Source(os.fdopen(fd, "rb", closefd=True), origin, found.st_size)
+        source = Source(os.fdopen(fd, "rb", buffering=0), origin, found.st_size)
     except BaseException:
         os.close(fd)
         raise

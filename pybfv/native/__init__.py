@@ -11,6 +11,7 @@ from pybfv.native._encoder import Encoder
 from pybfv.native._lib import bodies, crc32c, empty
 from pybfv.native._lifter import Lifter, Lifter64
 from pybfv.native._ring import Ring, error_bytes, sample_error, sample_ternary, ternary_bytes
+from pybfv.native._table import PlainRows
 
 __all__ = [
     "Acc",
@@ -19,6 +20,7 @@ __all__ = [
     "Encoder",
     "Lifter",
     "Lifter64",
+    "PlainRows",
     "Ring",
     "bodies",
     "crc32c",

@@ -118,7 +118,7 @@ def _missing(name: str, kernels: str, body: str | None, detail: str) -> str:
     if name == "cpu" and kernels == "ntt":
         return body_message(body)
     if name == "sim":
-        hint = "take another set or --kernels ntt" if "ring" in detail else "build it with: make lib"
+        hint = "take another set or kernels ntt" if "ring" in detail else "build it with: make lib"
         return f"backend 'sim' with kernels {kernels!r} can't be used{said}: {hint}"
     if name == "upmem":
         return (

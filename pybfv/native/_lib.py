@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pybfv.errors import BackendUnavailableError, DataError, InternalError, PybfvError, UsageError
+from pybfv.errors import BackendUnavailableError, DataError, InternalError, PybfvError, UsageError, in_a_line
 
 LIBRARY = Path(__file__).resolve().with_name("libpybfv.so")
 
@@ -116,7 +116,7 @@ def _map_pages(size: int) -> np.ndarray:
 def check_integer(value: Any, low: int, high: int, name: str) -> int:
     """``value`` as an int in [low, high], else UsageError."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise UsageError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+        raise UsageError(f"{name} must be an integer from {low} to {high}, not {in_a_line(value)}")
     return int(value)
 
 

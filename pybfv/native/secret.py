@@ -6,6 +6,7 @@ A cffi view of its own: the declarations of bfv_secret.h exist in no other modul
 from __future__ import annotations
 
 import math
+import mmap
 import weakref
 from fractions import Fraction
 from typing import Any
@@ -162,6 +163,14 @@ def round_phase(
     values = [int.from_bytes(out[i : i + size], "little") for i in range(0, size * count, size)]
     wipe(out)
     return values
+
+
+def private(size: int) -> np.ndarray:
+    """Zeros, uint8 [size], in pages of their own that no core dump holds, whatever the process's limit is."""
+    pages = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_DONTDUMP"):
+        pages.madvise(mmap.MADV_DONTDUMP)
+    return np.frombuffer(pages, dtype=np.uint8)[:size]
 
 
 def wipe(buffer: Any) -> None:

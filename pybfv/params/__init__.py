@@ -15,7 +15,7 @@ import operator
 from dataclasses import dataclass
 from functools import cached_property
 
-from pybfv.errors import PlanError
+from pybfv.errors import PlanError, in_a_line
 from pybfv.params import _table
 from pybfv.params._arith import PROVEN_BELOW, is_prime
 
@@ -63,7 +63,7 @@ def _integer(value: object, what: str) -> int:
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise PlanError(f"{what} must be an integer, not {value!r}") from None
+        raise PlanError(f"{what} must be an integer, not {in_a_line(value)}") from None
 
 
 def _short(value: int) -> str:
@@ -201,7 +201,7 @@ def get_set(name: str) -> ParameterSet:
     try:
         return SETS[name]
     except (KeyError, TypeError):
-        raise PlanError(f"unknown parameter set {name!r}; known sets: {_known_sets()}") from None
+        raise PlanError(f"unknown parameter set {in_a_line(name)}; known sets: {_known_sets()}") from None
 
 
 def _widen(base: int, need: int, avoid: int, what: str) -> tuple[int, ...]:

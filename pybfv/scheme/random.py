@@ -6,11 +6,10 @@ states it byte by byte, since the second kind is part of the file format.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from pybfv.entropy import fresh_bytes
 from pybfv.errors import InternalError
 from pybfv.native import Ring
 
@@ -18,11 +17,8 @@ SEED_BYTES = 32
 
 
 def fresh_seed() -> bytes:
-    """32 bytes from the operating system's generator; it raises rather than return weak bytes."""
-    seed = os.urandom(SEED_BYTES)
-    if len(seed) != SEED_BYTES:
-        raise InternalError("the operating system's random generator returned too few bytes")
-    return seed
+    """32 bytes from the operating system's generator; InternalError rather than weak bytes."""
+    return fresh_bytes(SEED_BYTES)
 
 
 class Stream:

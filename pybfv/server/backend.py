@@ -6,8 +6,11 @@ definition) and server/noop.py (plaintexts). accumulate.py uses this interface a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+from pybfv.engine import Engine
+from pybfv.study import Study
 
 
 class Backend(Protocol):
@@ -67,3 +70,8 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Frees the backend and what it owns."""
+
+
+def opener(engine: Engine) -> Callable[[Study], Backend]:
+    """What opens an engine's backend for a study."""
+    return lambda study: engine.open(study.ps.n, study.ps.primes, study.wide)
