@@ -69,6 +69,10 @@ def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
         where = f"{info['kernels']} kernels, {info['dpus']} DPUs, {info['tasklets']} tasklets"
         seed = "" if info["seed"] is None else f", seed {info['seed']}"
         note(f"timings ({label}), {where}{seed}: {split}")
+        if info["events"]:
+            from pybfv.bench.model import summary
+
+            note(summary(info["events"]))
 
     return report
 
