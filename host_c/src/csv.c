@@ -83,13 +83,23 @@ static const uint8_t *read_cell(const style *s, const uint8_t *at, const uint8_t
     }
 }
 
+static bool is_aligned(const void *data, uintptr_t bytes) {
+    return data != NULL && (uintptr_t)data % bytes == 0;
+}
+
 int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
                  const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
                  uint32_t *spans, uint64_t *rows, uint64_t *used) {
     if (size > BFV_CSV_TEXT || (text == NULL && size != 0) || columns == 0 || wanted == NULL ||
         first > room || room > UINT32_MAX || delimiter == mark || delimiter >= 128 || mark >= 128 ||
-        mantissa == NULL || decimals == NULL || spans == NULL || rows == NULL || used == NULL) {
+        !is_aligned(mantissa, 8) || !is_aligned(decimals, 8) || !is_aligned(spans, 4) || rows == NULL ||
+        used == NULL) {
         return BFV_E_ARGUMENT;
+    }
+    for (uint32_t column = 0; column < columns; column++) {
+        if (wanted[column] < -1 || wanted[column] >= (int64_t)columns) {
+            return BFV_E_ARGUMENT;
+        }
     }
     const style s = {delimiter, mark, delimiter != ' '};
     uint64_t row = first, done = 0;

@@ -101,7 +101,10 @@ def moduli_of(texts: tuple[str, ...]) -> list[int]:
 
 @contextmanager
 def progress_bar(unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, and nothing when that is not a terminal."""
+    """A progress bar on stderr, with its rate and, where about the total is known, the remaining time.
+
+    Nothing when stderr is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda done: None
         return

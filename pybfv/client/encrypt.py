@@ -1,13 +1,14 @@
 """Encryption of a CSV file: rows to blocks of N, each column of a block to a ciphertext.
 
-Streams: one block is in memory at a time.
+Streams: one block is encrypted while the next is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,18 @@ from pybfv.native.secret import Secret, wipe
 from pybfv.scheme import public
 from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
 from pybfv.study import Study
+
+Item = TypeVar("Item")
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each made in another thread while the caller works on the one before; errors come in their place."""
+    source = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="pybfv-read") as worker:
+        ticket = worker.submit(next, source, None)
+        while (item := ticket.result()) is not None:
+            ticket = worker.submit(next, source, None)
+            yield item
 
 
 def check_key(study: Study, key: PublicKey | SecretKey) -> None:
@@ -79,7 +92,7 @@ def encrypt(
             halves, a = native.empty((study.per_block, *shape)), native.empty(shape)
             seeds = np.empty((study.per_block, 32), dtype=np.uint8)
         rows = 0
-        for block in data:
+        for block in ahead(data):
             rows += block.rows
             # before the work: a study refuses what its noise and growth bounds were not made for
             study.check_limits(rows, 1, 1 + (rows - 1) // ps.n, source_name(source))

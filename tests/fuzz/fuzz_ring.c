@@ -605,6 +605,51 @@ static void call_crc(struct world *w, struct input *in) {
     arena_close(&arena, BFV_OK);
 }
 
+/* Text of few characters: whatever is taken for a number is one, and every cell lies in its text. */
+static void call_csv(struct world *w, struct input *in) {
+    (void)w;
+    static const char alphabet[] = "0123456789,,,,\n\n\n.-\"\r NA;\xc3";
+    enum { ROOM = 8 };
+    const uint32_t size = pick(in, 256), columns = 1 + pick(in, 3);
+    const int32_t wanted[3] = {0, columns > 1 ? 1 : -1, -1};
+    uint8_t *text = fresh(size);
+    for (uint32_t k = 0; k < size; k++) {
+        text[k] = (uint8_t)alphabet[pick(in, sizeof alphabet - 1)];
+    }
+    int64_t mantissa[2 * ROOM], decimals[2 * ROOM];
+    uint32_t spans[4 * ROOM];
+    uint64_t rows = 0, used = 0;
+    const uint64_t first = pick(in, ROOM + 1);
+    const int status = bfv_csv_read(text, size, ',', '.', columns, wanted, first, ROOM, mantissa, decimals,
+                                    spans, &rows, &used);
+    EXPECT((status == BFV_OK || status == BFV_E_UNSUPPORTED) && rows >= first && rows <= ROOM &&
+           used <= size);
+    EXPECT(used == 0 || text[used - 1] == '\n');
+    for (uint64_t k = 0; k < 2 * ROOM; k++) {
+        if (k % ROOM < first || k % ROOM >= rows || wanted[k / ROOM] < 0) {
+            continue;
+        }
+        const uint32_t begin = spans[2 * k], end = spans[2 * k + 1];
+        EXPECT(begin <= end && end < used);
+        if (decimals[k] < 0) {
+            continue;
+        }
+        char digits[32] = {0};
+        size_t length = 0;
+        int64_t after = -1;
+        EXPECT(end - begin <= 20);
+        for (uint32_t at = begin; at < end; at++) {
+            if (text[at] == '.') {
+                after = end - at - 1;
+            } else {
+                digits[length++] = (char)text[at];
+            }
+        }
+        EXPECT(decimals[k] == (after < 0 ? 0 : after) && mantissa[k] == strtoll(digits, NULL, 10));
+    }
+    free(text);
+}
+
 /* Any numbers at all: a ring exactly when the rules say so. */
 static void call_open(struct world *w, struct input *in) {
     (void)w;
@@ -632,8 +677,8 @@ static void call_open(struct world *w, struct input *in) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const calls[])(struct world *, struct input *) = {
-        call_poly,   call_ntt,          call_from_int64, call_expand, call_sample, call_encrypt,
-        call_secret, call_coefficients, call_batched,    call_crc,    call_open,   call_lift,
+        call_poly,         call_ntt,     call_from_int64, call_expand, call_sample, call_encrypt, call_secret,
+        call_coefficients, call_batched, call_crc,        call_open,   call_lift,   call_csv,
     };
     struct input in = {data, size};
     struct world w = {.r = next_numbers(&in)};
