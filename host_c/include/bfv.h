@@ -151,6 +151,15 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 
+/* Key streams of `count` seeds of 32 bytes, AES-256 in counter mode as FORMAT.md says, from counter block
+ * (0, 0, 0, 0): out [count][bytes]. By the CPU's own instructions: BFV_E_UNSUPPORTED where it has none.
+ * threads: at most BFV_MAX_THREADS, 0 for all cores. */
+int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out);
+
+/* The uniform polynomials of `count` seeds, [count][L][N] in NTT form: FORMAT.md's expansion. As above. */
+int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
+                     uint32_t *out);
+
 /* ---- encoder: integers to scaled plaintexts ----------------------------- */
 
 typedef struct bfv_encoder bfv_encoder;
@@ -172,6 +181,13 @@ void bfv_encoder_close(bfv_encoder *encoder);
  * fractions of q/t_i rounded down to 64 bits: within 2^-28 of the nearest. */
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
+
+/* bfv_encode and bfv_encrypt_public of `count` vectors, values [count][width][words]: ciphertext k at
+ * out + k stride 2 L N, with the k-th bfv_encrypt_bytes(n, 2) of rnd. The encoder is one for the ring's primes.
+ * threads: at most BFV_MAX_THREADS, 0 for all cores. After BFV_E_RANDOM and BFV_E_MEMORY out is undefined. */
+int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
+                     const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                     const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride);
 
 /* Slots of plaintext polynomials: m[N] as `words` 64-bit words each, < t, to
  * residues of the slots, out[count of t primes][N], in vector order. Batched only. */

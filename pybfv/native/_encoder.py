@@ -33,6 +33,7 @@ class Encoder:
         self.n = ring.n
         self.t = t
         self.t_primes = t_primes
+        self.ring_primes = ring.primes
         self._shape = (len(ring.primes), ring.n)
 
     @classmethod
@@ -82,8 +83,8 @@ class Encoder:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _words(self, values: np.ndarray | Sequence[int]) -> tuple[Any, int, int]:
-        """The values' buffer, words of each, count."""
+    def _numbers(self, values: np.ndarray | Sequence[int]) -> np.ndarray | list[int]:
+        """The values as an int64 vector, or as ints where one does not fit."""
         if isinstance(values, np.ma.MaskedArray):
             raise UsageError("values must not be masked: fill the gaps first")
         if isinstance(values, np.ndarray) and values.ndim < 2 and values.dtype.kind in "biuO":
@@ -94,19 +95,38 @@ class Encoder:
             else:
                 values = np.ascontiguousarray(values, dtype=np.int64)
         if isinstance(values, np.ndarray):
-            check_array(values, (None,), "values", np.int64)
-            return values, 1, len(values)
+            return check_array(values, (None,), "values", np.int64)
         try:
-            numbers = [_index(v) for v in values]
+            return [_index(v) for v in values]
         except TypeError:
             raise UsageError("values must be integers: scale them first") from None
+
+    def _words(self, rows: Sequence[np.ndarray | Sequence[int]]) -> tuple[Any, int, int]:
+        """A buffer of rows of values, words of each value, values of each row; UsageError when rows differ in length."""
+        found = [self._numbers(values) for values in rows]
+        count = len(found[0])
+        if any(len(row) != count for row in found):
+            raise UsageError(f"the vectors differ in length: {', '.join(str(len(row)) for row in found)}")
+        if count > self.n:
+            raise UsageError(f"{count} values don't fit into {self.n} places: use more ciphertexts")
+        if all(isinstance(row, np.ndarray) for row in found):
+            return found[0] if len(found) == 1 else np.stack(found), 1, count
+        numbers = [int(v) for row in found for v in row]
         words = max((max(v, ~v).bit_length() for v in numbers), default=0) // 64 + 1  # a bit for the sign
         if words > BFV.lib.BFV_MAX_T_WORDS:
             # centred residues fit: t has at most eight words
             half = self.t // 2
             numbers = [(v + half) % self.t - half for v in numbers]
             words = BFV.lib.BFV_MAX_T_WORDS
-        return words_of(numbers, words, signed=True), words, len(numbers)
+        return words_of(numbers, words, signed=True), words, count
+
+    def batch(self, rows: Sequence[np.ndarray | Sequence[int]], ring: Ring) -> tuple[Any, int, int]:
+        """What C takes of one or more vectors of one length: a buffer, words of each value, values of a vector."""
+        if not rows:
+            raise UsageError("no vectors to encrypt: give at least one")
+        if ring.n != self.n or ring.primes != self.ring_primes:
+            raise UsageError("the encoder was made for another ring")
+        return self._words(rows)
 
     def encode(self, values: np.ndarray | Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
         """Up to N integers, mod t, scaled: [L, N] in coefficient form.
@@ -115,9 +135,7 @@ class Encoder:
 
         Coefficients: exactly round(q m / t), ties towards minus infinity. Batched: within 2^-28 of it.
         """
-        buffer, words, count = self._words(values)
-        if count > self.n:
-            raise UsageError(f"{count} values don't fit into {self.n} places: use more ciphertexts")
+        buffer, words, count = self._words([values])
         target = empty(self._shape) if out is None else check_array(out, self._shape, "out", write=True)
         source = view(BFV, "uint64_t[]", buffer, "values")
         into = view(BFV, "uint32_t[]", target, "out", write=True)

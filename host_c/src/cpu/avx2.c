@@ -77,6 +77,26 @@ static inline bool vec_differ(vec a, vec b) {
     return _mm256_testz_si256(x, x) == 0;
 }
 
+static inline vec vec_and(vec a, vec b) {
+    return _mm256_and_si256(a, b);
+}
+
+static inline vec vec_load_bytes(const uint8_t *x) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)x);
+}
+
+/* The words of v below p, in their order, then others: VEC_LANES words are written. Gives how many they are. The
+ * order's table is computed: it depends on which words are refused, never on a value. In: words below 2^31. */
+static inline uint32_t vec_store_below(uint32_t *out, vec v, vec p) {
+    const vec below = _mm256_cmpgt_epi32(p, v);
+    const uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below));
+    const uint64_t bytes = _pdep_u64(mask, UINT64_C(0x0101010101010101)) * 255;
+    const uint64_t order = _pext_u64(UINT64_C(0x0706050403020100), bytes);
+    const vec lanes = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)order));
+    vec_store(out, _mm256_permutevar8x32_epi32(v, lanes));
+    return (uint32_t)__builtin_popcount(mask);
+}
+
 /* Lane k gets word k / gap. */
 static inline vec vec_spread(vec words, uint32_t gap) {
     switch (gap) {

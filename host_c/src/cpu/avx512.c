@@ -76,6 +76,21 @@ static inline bool vec_differ(vec a, vec b) {
     return _mm512_cmpneq_epi64_mask(a, b) != 0;
 }
 
+static inline vec vec_and(vec a, vec b) {
+    return _mm512_and_si512(a, b);
+}
+
+static inline vec vec_load_bytes(const uint8_t *x) {
+    return _mm512_loadu_si512(x);
+}
+
+/* The words of v below p, in their order, then others: VEC_LANES words are written. Gives how many they are. */
+static inline uint32_t vec_store_below(uint32_t *out, vec v, vec p) {
+    const __mmask16 below = _mm512_cmplt_epu32_mask(v, p);
+    vec_store(out, _mm512_maskz_compress_epi32(below, v));
+    return (uint32_t)__builtin_popcount(below);
+}
+
 /* Lane k gets word k / gap. */
 static inline vec vec_spread(vec words, uint32_t gap) {
     switch (gap) {

@@ -96,6 +96,8 @@ static void body_from_int64(uint32_t *out, const int64_t *values, size_t width, 
     }
 }
 
+#include "client_body.h"
+
 static bool body_check(const uint32_t *x, size_t width, uint32_t p) {
     uint32_t greatest = 0;
     for (size_t c = 0; c < width; c++) {
@@ -406,5 +408,15 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_mul = body_acc_mul,
     .acc_square = body_acc_square,
     .acc_square_few = body_acc_square_few,
+    .mul_add = body_mul_add,
+    .small = body_small,
+    .dot = body_dot,
+    .ternary = body_ternary,
+    .error = body_error,
+    .uniform = body_uniform,
+    .reduce_words = body_reduce_words,
+    .encode = body_encode,
+    .decode = body_decode,
+    .recentre = body_recentre,
     .rns_convert = body_rns_convert,
 };
