@@ -106,8 +106,9 @@ static uint64_t fraction64(uint32_t r, uint32_t t) {
 }
 
 /* Constants of the primes of t. */
-static void fill_batch(bfv_encoder *encoder, const uint64_t *q) {
+static void fill_batch(bfv_encoder *encoder, const bfv_ring *ring, const uint64_t *q) {
     const bfv_ring *slots = encoder->slots;
+    uint64_t sum = 0;
     struct encode_change *change = &encoder->change;
     change->count = slots->count;
     change->targets = encoder->count;
@@ -128,8 +129,12 @@ static void fill_batch(bfv_encoder *encoder, const uint64_t *q) {
             const struct zq_mod *p = &encoder->mod[j];
             const uint32_t inverse = zq_inv(zq_reduce32(t->p, p), p);
             change->scale[j][i] = zq_mul(zq_neg(zq_reduce32(rest, p), p->p), inverse, p);
+            change->lifted[j][i] = zq_mul(change->scale[j][i], p->r32, p);
+            change->neg_inv[j] = ring->prime[j].neg_inv;
         }
+        sum += 2 * (uint64_t)t->p;
     }
+    change->narrow = sum <= UINT32_MAX;
 }
 
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
@@ -166,7 +171,7 @@ int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uin
         return status;
     }
     fill_slot_map(ring->n, ring->log_n, encoder->map);
-    fill_batch(encoder, q);
+    fill_batch(encoder, ring, q);
     *out = encoder;
     return BFV_OK;
 }

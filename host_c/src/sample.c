@@ -177,8 +177,19 @@ static bool scratch_open(struct scratch *w, const bfv_ring *ring, uint32_t parts
     return true;
 }
 
+/* The public key times 2^32, as encrypt_one needs it; NULL without memory. */
+static uint32_t *lift_key(const bfv_ring *ring, const uint32_t *pk) {
+    uint32_t *lifted = buffer_alloc(2 * ring_poly_words(ring) * sizeof *lifted);
+    for (uint32_t plane = 0; lifted != NULL && plane < 2 * ring->count; plane++) {
+        const struct bfv_prime *prime = &ring->prime[plane % ring->count];
+        const size_t at = (size_t)plane * ring->n;
+        ring->body->mul_scalar(lifted + at, pk + at, prime->mod.r32, ring->n, prime->p);
+    }
+    return lifted;
+}
+
 /* Part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. Prime by prime, so that its planes stay in
- * the cache. rnd: bfv_encrypt_bytes. out is written only where the bytes suffice. */
+ * the cache. pk: of lift_key; rnd: bfv_encrypt_bytes. out is written only where the bytes suffice. */
 static int encrypt_one(const struct scratch *w, const bfv_ring *ring, const uint32_t *pk, const uint32_t *m,
                        const uint8_t *rnd, uint32_t parts, uint32_t *out) {
     const struct cpu_kernels *body = ring->body;
@@ -204,7 +215,7 @@ static int encrypt_one(const struct scratch *w, const bfv_ring *ring, const uint
             body->ntt_forward(part, n, prime);
             for (uint32_t p = 0; p < 2; p++) {
                 if (p <= j && j - p < parts - 1) {
-                    body->mul_add(part, pk + p * words + at, w->u + (size_t)(j - p) * n, n, &prime->mod);
+                    body->mul_lifted(part, w->u + (size_t)(j - p) * n, pk + p * words + at, part, n, prime);
                 }
             }
         }
@@ -236,11 +247,14 @@ static int encrypt_parts(const bfv_ring *ring, const uint32_t *pk, const uint32_
         return status;
     }
     struct scratch w;
-    if (!scratch_open(&w, ring, parts, false)) {
+    uint32_t *lifted = lift_key(ring, pk);
+    if (lifted == NULL || !scratch_open(&w, ring, parts, false)) {
+        buffer_free(lifted);
         return BFV_E_MEMORY;
     }
-    status = encrypt_one(&w, ring, pk, m, rnd, parts, out);
+    status = encrypt_one(&w, ring, lifted, m, rnd, parts, out);
     scratch_close(&w);
+    buffer_free(lifted);
     return status;
 }
 
@@ -256,7 +270,7 @@ int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *r
 
 struct encrypt_job {
     const bfv_ring *ring;
-    const uint32_t *pk;
+    const uint32_t *pk; /* of lift_key */
     const struct client_values *values;
     const uint8_t *rnd;
     uint32_t *out;
@@ -309,7 +323,12 @@ int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder
     if (status != BFV_OK) {
         return status;
     }
-    struct encrypt_job job = {ring, pk, &given, rnd, out, BFV_OK};
+    uint32_t *lifted = lift_key(ring, pk);
+    if (lifted == NULL) {
+        return BFV_E_MEMORY;
+    }
+    struct encrypt_job job = {ring, lifted, &given, rnd, out, BFV_OK};
     client_in_parallel(threads, count, out_bytes, encrypt_units, &job);
+    buffer_free(lifted);
     return atomic_load_explicit(&job.status, memory_order_relaxed);
 }

@@ -29,7 +29,7 @@ enum {
 struct bfv_secret {
     uint32_t magic;
     const bfv_ring *ring;
-    uint32_t *s; /* [L][N], NTT form */
+    uint32_t *s; /* [L][N], NTT form, times 2^32 */
     size_t size; /* bytes of the mapping */
 };
 
@@ -80,10 +80,11 @@ int bfv_secret_open(const bfv_ring *ring, const int8_t *s, bfv_secret **out) {
         return BFV_E_MEMORY;
     }
     small_add(ring, s, NULL, secret->s);
-    const int status = bfv_ntt_forward(ring, secret->s, 1);
-    if (status != BFV_OK) {
-        bfv_secret_close(secret);
-        return status;
+    for (uint32_t i = 0; i < ring->count; i++) {
+        const struct bfv_prime *prime = &ring->prime[i];
+        uint32_t *plane = secret->s + (size_t)i * ring->n;
+        ring->body->ntt_forward(plane, ring->n, prime);
+        ring->body->mul_scalar(plane, plane, prime->mod.r32, ring->n, prime->p);
     }
     *out = secret;
     return BFV_OK;
@@ -111,7 +112,7 @@ static void encrypt_one(const bfv_secret *secret, const uint32_t *a, const int8_
         const size_t at = (size_t)i * n;
         body->small(out + at, e, m == NULL ? NULL : m + at, n, &prime->mod);
         body->ntt_forward(out + at, n, prime);
-        body->mul(product, a + at, secret->s + at, n, &prime->mod);
+        body->mul_lifted(product, a + at, secret->s + at, NULL, n, prime);
         body->sub(out + at, out + at, product, n, prime->p);
     }
 }
@@ -256,8 +257,7 @@ int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t part
         /* Horner's rule in s: no power of s is ever stored */
         const uint32_t *factor = ct + (parts - 1) * words + i * n;
         for (uint32_t part = parts - 1; part-- > 0;) {
-            body->mul(plane, factor, secret->s + i * n, n, &prime->mod);
-            body->add(plane, plane, ct + part * words + i * n, n, prime->p);
+            body->mul_lifted(plane, factor, secret->s + i * n, ct + part * words + i * n, n, prime);
             factor = plane;
         }
         body->ntt_inverse(plane, ring->n, prime);

@@ -7,12 +7,18 @@
 #include "../declassify.h"
 #include "../wipe.h"
 
-/* out += a b. */
-static void body_mul_add(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
-                         const struct zq_mod *mod) {
-    const struct zq_mod m = *mod;
+static void body_mul_lifted(uint32_t *out, const uint32_t *a, const uint32_t *b, const uint32_t *plus,
+                            size_t width, const struct bfv_prime *prime) {
+    const uint32_t p = prime->p, neg_inv = prime->neg_inv;
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0) {
+        vec_mul_lifted(out, a, b, plus, width, neg_inv, p);
+        return;
+    }
+#endif
     for (size_t c = 0; c < width; c++) {
-        out[c] = zq_add(out[c], zq_mul(a[c], b[c], &m), m.p);
+        const uint32_t product = redc((uint64_t)a[c] * b[c], neg_inv, p);
+        out[c] = plus == NULL ? product : zq_add(product, plus[c], p);
     }
 }
 
@@ -144,25 +150,32 @@ static inline uint32_t load_le32(const uint8_t *b) {
 static void body_error(int8_t *restrict out, size_t n, const uint8_t *restrict rnd) {
     const uint64_t flip = ((UINT64_C(1) << ERROR_HALF) - 1) << ERROR_HALF;
     const uint64_t used = (UINT64_C(1) << (2 * ERROR_HALF)) - 1;
-    uint64_t word[ERROR_BLOCK];
+    uint64_t count[ERROR_BLOCK];
     for (size_t at = 0; at < n; at += ERROR_BLOCK) {
         const size_t width = n - at < ERROR_BLOCK ? n - at : ERROR_BLOCK;
         const uint8_t *b = rnd + at * ERROR_BYTES;
-        for (size_t k = 0; k < width; k++, b += ERROR_BYTES) {
-            word[k] = load_le32(b) | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40;
+        size_t k = 0;
+#ifdef BODY_HAS_VEC
+        for (; width - k >= VEC_LANES / 2; k += VEC_LANES / 2, b += VEC_LANES / 2 * ERROR_BYTES) {
+            vec_error_counts(count + k, b, flip, used);
         }
-        for (size_t k = 0; k < width; k++) {
-            uint64_t x = (word[k] ^ flip) & used;
+#endif
+        for (; k < width; k++, b += ERROR_BYTES) {
+            uint64_t x = load_le32(b) | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40;
+            x = (x ^ flip) & used;
             x -= (x >> 1) & UINT64_C(0x5555555555555555);
             x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
             x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
             x += x >> 32;
             x += x >> 16;
             x += x >> 8;
-            out[at + k] = (int8_t)((int32_t)(x & 127) - ERROR_HALF);
+            count[k] = x & 127;
+        }
+        for (k = 0; k < width; k++) {
+            out[at + k] = (int8_t)((int32_t)count[k] - ERROR_HALF);
         }
     }
-    wipe(word, sizeof word);
+    wipe(count, sizeof count);
 }
 
 static uint32_t body_uniform(uint32_t *restrict out, uint32_t filled, uint32_t n, const uint8_t *restrict rnd,
@@ -199,6 +212,16 @@ static void body_reduce_words(uint32_t *out, const uint64_t *values, size_t widt
 static void body_encode(uint32_t *out, size_t out_stride, const uint32_t *y, size_t stride, size_t width,
                         const struct encode_change *change) {
     _Alignas(64) uint64_t carry[CODE_BLOCK];
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0 && change->narrow) {
+        if (change->count == 1) {
+            vec_encode(out, out_stride, y, stride, width, change, 1);
+        } else {
+            vec_encode(out, out_stride, y, stride, width, change, change->count);
+        }
+        return;
+    }
+#endif
     for (size_t at = 0; at < width; at += CODE_BLOCK) {
         const size_t block = width - at < CODE_BLOCK ? width - at : CODE_BLOCK;
         const uint32_t *from = y + at;
@@ -226,12 +249,6 @@ static void body_encode(uint32_t *out, size_t out_stride, const uint32_t *y, siz
             const struct zq_mod m = change->mod[j];
             uint32_t *restrict plane = out + j * out_stride + at;
             const uint32_t *scale = change->scale[j];
-            if (change->count == 1) {
-                for (size_t c = 0; c < block; c++) {
-                    plane[c] = zq_reduce64(carry[c] + (uint64_t)scale[0] * from[c], &m);
-                }
-                continue;
-            }
             for (size_t c = 0; c < block; c++) {
                 low[c] = carry[c];
             }

@@ -15,6 +15,9 @@ struct encode_change {
     uint64_t fraction[BFV_MAX_T_PRIMES];                /* floor(2^64 (q mod t_i) / t_i) */
     struct zq_mod mod[BFV_MAX_Q_PRIMES];                /* of q's primes */
     uint32_t scale[BFV_MAX_Q_PRIMES][BFV_MAX_T_PRIMES]; /* floor(q / t_i) mod p_j */
+    bool narrow; /* the sum of 2 t_i is below 2^32: then sums of digits and their carry are */
+    uint32_t neg_inv[BFV_MAX_Q_PRIMES];                  /* -1/p_j mod 2^32 */
+    uint32_t lifted[BFV_MAX_Q_PRIMES][BFV_MAX_T_PRIMES]; /* scale times 2^32 mod p_j */
 };
 
 struct decode_target {
@@ -71,9 +74,9 @@ struct cpu_kernels {
     void (*acc_square_few)(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
                            uint64_t count, size_t width, const struct bfv_prime *prime);
 
-    /* out += a b. Alias: none. */
-    void (*mul_add)(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
-                    const struct zq_mod *mod);
+    /* out = a b / 2^32, plus residues where plus isn't NULL. Alias: out may be plus. */
+    void (*mul_lifted)(uint32_t *out, const uint32_t *a, const uint32_t *b, const uint32_t *plus,
+                       size_t width, const struct bfv_prime *prime);
     /* out = x mod p, plus residues where plus isn't NULL. In: any int8_t. */
     void (*small)(uint32_t *out, const int8_t *x, const uint32_t *plus, size_t width,
                   const struct zq_mod *mod);

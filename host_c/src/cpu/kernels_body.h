@@ -10,6 +10,7 @@
 #ifdef BODY_HAS_VEC
 #include "ntt_vector.h"
 #include "rns_vector.h"
+#include "client_vector.h"
 #endif
 
 static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
@@ -94,6 +95,13 @@ static void body_from_int64(uint32_t *out, const int64_t *values, size_t width, 
         const uint32_t mask = 0 - (uint32_t)(v >> 63);
         out[c] = zq_sub(zq_reduce64(v, &m), r64 & mask, m.p);
     }
+}
+
+/* x / 2^32 mod p (Montgomery). In: x < 2^32 p. Out: < p. */
+static inline uint32_t redc(uint64_t x, uint32_t neg_inv, uint32_t p) {
+    ZQ_ASSERT(x >> 32 < p);
+    const uint32_t m = (uint32_t)x * neg_inv;
+    return zq_fold((uint32_t)((x + (uint64_t)m * p) >> 32), p);
 }
 
 #include "client_body.h"
@@ -266,13 +274,6 @@ static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2]
     }
 }
 
-/* x / 2^32 mod p (Montgomery). In: x < 2^32 p. Out: < p. */
-static inline uint32_t redc(uint64_t x, uint32_t neg_inv, uint32_t p) {
-    ZQ_ASSERT(x >> 32 < p);
-    const uint32_t m = (uint32_t)x * neg_inv;
-    return zq_fold((uint32_t)((x + (uint64_t)m * p) >> 32), p);
-}
-
 static void body_acc_square_few(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
                                 uint64_t count, size_t width, const struct bfv_prime *prime) {
     const uint32_t p = prime->p, neg_inv = prime->neg_inv;
@@ -408,7 +409,7 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_mul = body_acc_mul,
     .acc_square = body_acc_square,
     .acc_square_few = body_acc_square_few,
-    .mul_add = body_mul_add,
+    .mul_lifted = body_mul_lifted,
     .small = body_small,
     .dot = body_dot,
     .ternary = body_ternary,

@@ -1,0 +1,64 @@
+/* Kernels of client_body.h over the vector operations of avx2.c and avx512.c, where compilers find no vectors or poor
+ * ones: products of residues in words of 64 bits, the even and the odd ones apart, and Montgomery's reduction. */
+#ifndef PYBFV_CLIENT_VECTOR_H
+#define PYBFV_CLIENT_VECTOR_H
+
+#include "rns_vector.h"
+
+/* mul_lifted. In: width a multiple of VEC_LANES. */
+VEC_INLINE void vec_mul_lifted(uint32_t *out, const uint32_t *a, const uint32_t *b, const uint32_t *plus,
+                               size_t width, uint32_t neg_inv, uint32_t prime) {
+    const vec p = vec_set1(prime), inv = vec_set1(neg_inv), zero = vec_set1(0);
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        const vec x = vec_load(a + c), y = vec_load(b + c);
+        const struct vec_sums none = {zero, zero};
+        vec r = vec_fold(vec_redc(vec_add_words(none, x, y, vec_odd(x), vec_odd(y)), inv, p), p);
+        if (plus != NULL) {
+            r = vec_fold(vec_add(r, vec_load(plus + c)), p);
+        }
+        vec_store(out + c, r);
+    }
+}
+
+/* encode where change->narrow: sums of digits and carry are below 2^32, so sums of products with residues below
+ * 2^32 p. In: width a multiple of VEC_LANES. */
+VEC_INLINE void vec_encode(uint32_t *restrict out, size_t out_stride, const uint32_t *restrict y, size_t stride,
+                           size_t width, const struct encode_change *change, uint32_t count) {
+    const vec half = vec_set1_64(UINT64_C(1) << 31), low_words = vec_set1_64(UINT32_MAX);
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        const vec zero = vec_set1(0);
+        struct vec_sums low = {zero, zero}, middle = {half, half}, high = {zero, zero};
+        for (uint32_t i = 0; i < count; i++) {
+            const vec x = vec_load(y + i * stride + c), odd = vec_odd(x);
+            const vec f0 = vec_set1((uint32_t)change->fraction[i]);
+            const vec f1 = vec_set1((uint32_t)(change->fraction[i] >> 32));
+            const struct vec_sums p0 = {vec_mul_even(x, f0), vec_mul_even(odd, f0)};
+            const struct vec_sums p1 = {vec_mul_even(x, f1), vec_mul_even(odd, f1)};
+            low.even = vec_add_64(low.even, vec_and(p0.even, low_words));
+            low.odd = vec_add_64(low.odd, vec_and(p0.odd, low_words));
+            middle.even = vec_add_64(middle.even, vec_add_64(vec_odd(p0.even), vec_and(p1.even, low_words)));
+            middle.odd = vec_add_64(middle.odd, vec_add_64(vec_odd(p0.odd), vec_and(p1.odd, low_words)));
+            high.even = vec_add_64(high.even, vec_odd(p1.even));
+            high.odd = vec_add_64(high.odd, vec_odd(p1.odd));
+        }
+        const struct vec_sums carry = {
+            vec_add_64(high.even, vec_odd(vec_add_64(middle.even, vec_odd(low.even)))),
+            vec_add_64(high.odd, vec_odd(vec_add_64(middle.odd, vec_odd(low.odd))))};
+        for (uint32_t j = 0; j < change->targets; j++) {
+            const vec p = vec_set1(change->mod[j].p), one = vec_set1(change->mod[j].r32);
+            struct vec_sums sum = {vec_mul_even(carry.even, one), vec_mul_even(carry.odd, one)};
+            for (uint32_t i = 0; i < count; i++) {
+                sum = vec_add_product(sum, vec_load(y + i * stride + c), change->lifted[j][i]);
+            }
+            vec_store(out + j * out_stride + c, vec_fold(vec_redc(sum, vec_set1(change->neg_inv[j]), p), p));
+        }
+    }
+}
+
+/* Bits set in each of two halves of 48-bit numbers, as body_error wants them: see there. */
+VEC_INLINE void vec_error_counts(uint64_t *counts, const uint8_t *rnd, uint64_t flip, uint64_t used) {
+    const vec x = vec_and(vec_xor(vec_load_sixes(rnd), vec_set1_64(flip)), vec_set1_64(used));
+    vec_store((uint32_t *)(void *)counts, vec_count_bits(x));
+}
+
+#endif
