@@ -213,6 +213,12 @@ int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
 
+/* round(t T / q) mod q, T the sum over `pairs` of the tensors of the centred integers of a[k] and b[k], ciphertexts
+ * [2][L][N] (which may be one: a square); out [3][L][N]. All in NTT form, residues < p (checked only in debug
+ * builds). The wide primes hold the sum: pairs 2 N (q/2)^2 below half the product of all primes. t as above. */
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out);
+
 /* The same for a q of 64-bit words, whose polynomials are in coefficient form: `count` pairwise coprime
  * odd moduli, each from 3 to 2^61 and coprime to every wide prime, at most BFV_MAX_64_PRIMES. The integers
  * are kept mod the wide primes alone, uint32 [K][N] in NTT form. */
@@ -229,6 +235,14 @@ int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, 
 /* round(t x / q) mod q: x [polys][K][N] to out [polys][L][N]; t as in bfv_scale_round. */
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
+
+/* Key switching, whole residues as digits: out [2][L][N] += sum over i of D_i keys[i], keys [L][2][L][N], D_i the
+ * integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i; x [L][N]. All in NTT form.
+ * In, Out: residues < p (checked only in debug builds). */
+int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
+
+/* The coefficients of x / q, centred: x [polys][L][N] in NTT form, residues < p, to out [polys][N]; within 2^-42. */
+int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
 
 /* ---- backends ----------------------------------------------------------- */
 

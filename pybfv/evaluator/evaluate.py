@@ -122,8 +122,7 @@ class Evaluator:
         added = self.context.model.relinearisation(digit_bounds(self.context.moduli, bits))
         way_out = "make keys with fewer digit_bits, or decrypt the product as it is"
         noise = self.context.model.check(a.noise + added, "relinearize", way_out)
-        switched = arithmetic.combine(arithmetic.digits(a.parts[2], bits), keys.widened)
-        parts = arithmetic.add(np.ascontiguousarray(a.parts[:2]), switched)
+        parts = arithmetic.switched(a.parts, keys.widened, bits)
         return self._made("relinearize", a, parts, a.factor, noise)
 
     # shared

@@ -80,6 +80,8 @@ void bfv_lifter_close(bfv_lifter *lifter);
 int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32_t *out);
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out);
 enum { BFV_MAX_64_PRIMES = 16 };
 typedef struct bfv_lifter64 bfv_lifter64;
 int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const uint32_t *wide,
@@ -89,6 +91,8 @@ int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, ui
 int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, uint64_t *out);
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
+int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
+int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
 typedef struct bfv_backend bfv_backend;
 typedef struct bfv_array bfv_array;
 typedef struct bfv_acc bfv_acc;

@@ -158,6 +158,28 @@ class Ring:
         check(status, "from_int64", argument="a value lies outside -2^62 to 2^62: split it into limbs")
         return out
 
+    def fractions(self, x: np.ndarray) -> np.ndarray:
+        """The coefficients of x / q, centred, float64 [..., N], for x [..., L, N] in NTT form; within 2^-42."""
+        polys = check_polys(x, self._tail, "x")
+        out = np.empty((*x.shape[:-2], self.n))
+        status = BFV.lib.bfv_fractions(self.pointer, self._u32(x), polys, view(BFV, "double[]", out, "out", write=True))
+        check(status, "fractions")
+        return out
+
+    def switch_keys(self, x: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """out [2, L, N] += the sum of D_i keys[i], keys [L, 2, L, N], in NTT form.
+
+        D_i: the integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i, x [L, N] in NTT form.
+        """
+        count, _ = self._tail
+        check_array(x, self._tail, "x")
+        check_array(keys, (count, 2, *self._tail), "keys")
+        check_array(out, (2, *self._tail), "out", write=True)
+        check_apart(out, x, keys)
+        status = BFV.lib.bfv_switch_keys(self.pointer, self._u32(x), self._u32(keys), self._u32(out, True))
+        check(status, "key switching")
+        return out
+
     def expand_uniform(self, index: int, stream: Any, out: np.ndarray, filled: int) -> int:
         """Uniform residues mod prime ``index`` from a stream's next bytes (a multiple of 4).
 

@@ -1,4 +1,4 @@
-/* The kernels of encryption and decryption: samplers, small polynomials, encoding and decoding. Plain C in blocks that
+/* The kernels of encryption, decryption and key switching: samplers, small polynomials, encoding and decoding, sums. Plain C in blocks that
  * compilers vectorise, included by kernels_body.h. No branch or index depends on a value, but for the rejected
  * words and bytes, which are public. */
 #ifndef PYBFV_CLIENT_BODY_H
@@ -25,44 +25,62 @@ static void body_mul_lifted(uint32_t *out, const uint32_t *a, const uint32_t *b,
 /* Coefficients of a sum of products that is kept in words of 64 bits. */
 #define DOT_BLOCK ((size_t)256)
 
-static void body_dot(uint32_t *restrict out, const uint32_t *restrict a, size_t a_stride,
-                     const uint32_t *restrict b, size_t b_stride, uint32_t count, size_t width, bool add,
-                     const struct bfv_prime *prime) {
-    const struct zq_mod m = prime->mod;
-    const uint64_t limit = prime->max_products - 1; /* beside a residue */
+/* dot of terms whose sum is below 2^32 p. */
+static void dot_terms(uint32_t *restrict out, const uint32_t *restrict a, size_t a_stride,
+                      const uint32_t *restrict b, size_t b_stride, uint32_t count, size_t width,
+                      const struct bfv_prime *prime) {
+    const uint32_t p = prime->p, neg_inv = prime->neg_inv;
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0) {
+        vec_dot(out, a, a_stride, b, b_stride, count, width, neg_inv, p);
+        return;
+    }
+#endif
     for (size_t at = 0; at < width; at += DOT_BLOCK) {
         _Alignas(64) uint64_t sum[DOT_BLOCK];
         const size_t block = width - at < DOT_BLOCK ? width - at : DOT_BLOCK;
-        for (size_t c = 0; c < block; c++) {
-            sum[c] = add ? out[at + c] : 0;
-        }
-        uint64_t room = limit;
+        memset(sum, 0, block * sizeof *sum);
         for (uint32_t i = 0; i < count; i++) {
             const uint32_t *x = a + i * a_stride + at, *y = b + i * b_stride + at;
-            if (room == 0) {
-                for (size_t c = 0; c < block; c++) {
-                    sum[c] = zq_reduce64(sum[c], &m);
-                }
-                room = limit;
-            }
             for (size_t c = 0; c < block; c++) {
                 sum[c] += (uint64_t)x[c] * y[c];
             }
-            room--;
         }
         for (size_t c = 0; c < block; c++) {
-            out[at + c] = zq_reduce64(sum[c], &m);
+            out[at + c] = zq_add(out[at + c], redc(sum[c], neg_inv, p), p);
         }
+    }
+}
+
+static void body_dot(uint32_t *out, const uint32_t *a, size_t a_stride, const uint32_t *b, size_t b_stride,
+                     uint32_t count, size_t width, const struct bfv_prime *prime) {
+    const uint32_t most = prime->max_sums < count ? (uint32_t)prime->max_sums : count;
+    for (uint32_t i = 0; i < count; i += most) {
+        const uint32_t terms = count - i < most ? count - i : most;
+        dot_terms(out, a + i * a_stride, a_stride, b + i * b_stride, b_stride, terms, width, prime);
     }
 }
 
 static void body_recentre(uint32_t *restrict out, const uint32_t *restrict x, uint32_t from, size_t width,
                           const struct zq_mod *mod) {
     const struct zq_mod m = *mod;
-    const uint32_t half = from / 2, shift = zq_reduce32(from, &m);
+    /* with h = (from - 1)/2 the centred x is ((x + h) mod from) - h */
+    const uint32_t half = from / 2, shift = zq_mul_shoup(half, m.r32, m.r32_shoup, m.p);
     for (size_t c = 0; c < width; c++) {
-        const uint32_t above = UINT32_C(0) - ((half - x[c]) >> 31); /* x > half: then x stands for x - from */
-        out[c] = zq_sub(zq_reduce32(x[c], &m), shift & above, m.p);
+        const uint32_t moved = zq_fold(x[c] + half, from);
+        out[c] = zq_sub(zq_mul_shoup(moved, m.r32, m.r32_shoup, m.p), shift, m.p);
+    }
+}
+
+static void body_fractions(double *restrict out, const uint32_t *restrict y, size_t stride, uint32_t count,
+                           size_t width, const double *inverse) {
+    const double whole = 0x1.8p52; /* adding and taking it off rounds to an integer */
+    for (size_t c = 0; c < width; c++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            sum += (double)y[i * stride + c] * inverse[i];
+        }
+        out[c] = sum - ((sum + whole) - whole);
     }
 }
 

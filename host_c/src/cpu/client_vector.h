@@ -20,6 +20,22 @@ VEC_INLINE void vec_mul_lifted(uint32_t *out, const uint32_t *a, const uint32_t 
     }
 }
 
+/* dot of terms whose sum is below 2^32 p. In: width a multiple of VEC_LANES. */
+VEC_INLINE void vec_dot(uint32_t *restrict out, const uint32_t *restrict a, size_t a_stride,
+                        const uint32_t *restrict b, size_t b_stride, uint32_t count, size_t width,
+                        uint32_t neg_inv, uint32_t prime) {
+    const vec p = vec_set1(prime), inv = vec_set1(neg_inv), zero = vec_set1(0);
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        struct vec_sums sum = {zero, zero};
+        for (uint32_t i = 0; i < count; i++) {
+            const vec x = vec_load(a + i * a_stride + c), y = vec_load(b + i * b_stride + c);
+            sum = vec_add_words(sum, x, y, vec_odd(x), vec_odd(y));
+        }
+        const vec r = vec_fold(vec_redc(sum, inv, p), p);
+        vec_store(out + c, vec_fold(vec_add(r, vec_load(out + c)), p));
+    }
+}
+
 /* encode where change->narrow: sums of digits and carry are below 2^32, so sums of products with residues below
  * 2^32 p. In: width a multiple of VEC_LANES. */
 VEC_INLINE void vec_encode(uint32_t *restrict out, size_t out_stride, const uint32_t *restrict y, size_t stride,

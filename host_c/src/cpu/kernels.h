@@ -80,10 +80,9 @@ struct cpu_kernels {
     /* out = x mod p, plus residues where plus isn't NULL. In: any int8_t. */
     void (*small)(uint32_t *out, const int8_t *x, const uint32_t *plus, size_t width,
                   const struct zq_mod *mod);
-    /* out = sum over i < count of a_i b_i, planes a_stride and b_stride words apart, plus what out holds where
-     * `add` is set. Alias: none. */
+    /* out += sum over i < count of a_i b_i / 2^32, planes a_stride and b_stride words apart. Alias: none. */
     void (*dot)(uint32_t *out, const uint32_t *a, size_t a_stride, const uint32_t *b, size_t b_stride,
-                uint32_t count, size_t width, bool add, const struct bfv_prime *prime);
+                uint32_t count, size_t width, const struct bfv_prime *prime);
     /* The samplers of bfv.h. ternary: false and out unchanged when the bytes don't suffice. uniform: words below
      * 2^bits that are below p to out[filled..n); gives the new `filled`. */
     bool (*ternary)(int8_t *out, uint32_t n, const uint8_t *rnd, size_t bytes);
@@ -98,9 +97,13 @@ struct cpu_kernels {
                    const struct encode_change *change);
     uint32_t (*decode)(uint32_t *out, size_t out_stride, const uint32_t *y, size_t stride, size_t width,
                        const struct decode_change *change);
-    /* out = the centred x mod from, mod another prime. In: x < from. Alias: none. */
+    /* out = the centred x mod from, times 2^32 mod another prime. In: x < from. Alias: none. */
     void (*recentre)(uint32_t *out, const uint32_t *x, uint32_t from, size_t width,
                      const struct zq_mod *mod);
+
+    /* out = sum over i < count of y_i inverse[i], less the nearest integer; planes `stride` words apart. */
+    void (*fractions)(double *out, const uint32_t *y, size_t stride, uint32_t count, size_t width,
+                      const double *inverse);
 
     /* rns.h: the digits y[count][n] of centred integers to their residues out[targets][n]. In: y < p.
      * Nothing branches on them but the way to rns_round. Alias: none. */

@@ -419,5 +419,6 @@ const struct cpu_kernels BODY_TABLE = {
     .encode = body_encode,
     .decode = body_decode,
     .recentre = body_recentre,
+    .fractions = body_fractions,
     .rns_convert = body_rns_convert,
 };
