@@ -72,6 +72,15 @@ static inline vec vec_merge_high(vec even, vec odd) {
     return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }
 
+static inline vec vec_sub_64(vec a, vec b) {
+    return _mm256_sub_epi64(a, b);
+}
+
+/* The low words of even and of odd, interleaved. */
+static inline vec vec_merge_low(vec even, vec odd) {
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
 static inline bool vec_differ(vec a, vec b) {
     const vec x = _mm256_xor_si256(a, b);
     return _mm256_testz_si256(x, x) == 0;

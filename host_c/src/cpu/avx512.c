@@ -72,6 +72,15 @@ static inline vec vec_merge_high(vec even, vec odd) {
     return _mm512_mask_shuffle_epi32(odd, 0x5555, even, 0xf5);
 }
 
+static inline vec vec_sub_64(vec a, vec b) {
+    return _mm512_sub_epi64(a, b);
+}
+
+/* The low words of even and of odd, interleaved. */
+static inline vec vec_merge_low(vec even, vec odd) {
+    return _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, 0xa0);
+}
+
 static inline bool vec_differ(vec a, vec b) {
     return _mm512_cmpneq_epi64_mask(a, b) != 0;
 }

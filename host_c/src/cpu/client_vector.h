@@ -5,6 +5,45 @@
 
 #include "rns_vector.h"
 
+/* x mod p by Barrett's reduction, as zq_reduce_product: with x below 2 p^2 the quotient is at most 3 too small, so the
+ * remainder is below 4p. */
+VEC_INLINE vec vec_barrett(struct vec_sums x, const struct zq_mod *mod) {
+    const vec barrett = vec_set1(mod->barrett), p = vec_set1(mod->p), p2 = vec_set1(2 * mod->p);
+    const vec even = vec_mul_even(vec_shift_right_64(x.even, mod->bits - 1), barrett);
+    const vec odd = vec_mul_even(vec_shift_right_64(x.odd, mod->bits - 1), barrett);
+    const vec r_even = vec_sub_64(x.even, vec_mul_even(vec_shift_right_64(even, mod->bits + 1), p));
+    const vec r_odd = vec_sub_64(x.odd, vec_mul_even(vec_shift_right_64(odd, mod->bits + 1), p));
+    return vec_fold(vec_fold(vec_merge_low(r_even, r_odd), p2), p);
+}
+
+/* a b mod p. In: width a multiple of VEC_LANES. Alias: out may be a or b. */
+VEC_INLINE void vec_mul(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
+                        const struct zq_mod *mod) {
+    const vec zero = vec_set1(0);
+    const struct vec_sums none = {zero, zero};
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        const vec x = vec_load(a + c), y = vec_load(b + c);
+        vec_store(out + c, vec_barrett(vec_add_words(none, x, y, vec_odd(x), vec_odd(y)), mod));
+    }
+}
+
+/* tensor. In: width a multiple of VEC_LANES. */
+VEC_INLINE void vec_tensor(uint32_t *const out[3], const uint32_t *const a[2], const uint32_t *const b[2],
+                           size_t width, const struct zq_mod *mod) {
+    const vec zero = vec_set1(0);
+    const struct vec_sums none = {zero, zero};
+    uint32_t *const out0 = out[0], *const out1 = out[1], *const out2 = out[2];
+    const uint32_t *const a0 = a[0], *const a1 = a[1], *const b0 = b[0], *const b1 = b[1];
+    for (size_t c = 0; c < width; c += VEC_LANES) {
+        const vec u0 = vec_load(a0 + c), u1 = vec_load(a1 + c), v0 = vec_load(b0 + c), v1 = vec_load(b1 + c);
+        const vec u0_odd = vec_odd(u0), u1_odd = vec_odd(u1), v0_odd = vec_odd(v0), v1_odd = vec_odd(v1);
+        const struct vec_sums cross = vec_add_words(none, u0, v1, u0_odd, v1_odd);
+        vec_store(out0 + c, vec_barrett(vec_add_words(none, u0, v0, u0_odd, v0_odd), mod));
+        vec_store(out1 + c, vec_barrett(vec_add_words(cross, u1, v0, u1_odd, v0_odd), mod));
+        vec_store(out2 + c, vec_barrett(vec_add_words(none, u1, v1, u1_odd, v1_odd), mod));
+    }
+}
+
 /* mul_lifted. In: width a multiple of VEC_LANES. */
 VEC_INLINE void vec_mul_lifted(uint32_t *out, const uint32_t *a, const uint32_t *b, const uint32_t *plus,
                                size_t width, uint32_t neg_inv, uint32_t prime) {

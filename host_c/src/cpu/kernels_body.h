@@ -60,6 +60,12 @@ static void body_neg(uint32_t *out, const uint32_t *a, size_t width, uint32_t p)
 
 static void body_mul(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
                      const struct zq_mod *mod) {
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0) {
+        vec_mul(out, a, b, width, mod);
+        return;
+    }
+#endif
     const struct zq_mod m = *mod; /* a copy: no store to out can change it */
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_mul(a[c], b[c], &m);
@@ -76,6 +82,12 @@ static void body_mul_scalar(uint32_t *out, const uint32_t *a, uint32_t s, size_t
 
 static void body_tensor(uint32_t *const out[3], const uint32_t *const a[2], const uint32_t *const b[2],
                         size_t width, const struct zq_mod *mod) {
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0) {
+        vec_tensor(out, a, b, width, mod);
+        return;
+    }
+#endif
     const struct zq_mod m = *mod;
     uint32_t *restrict out0 = out[0], *restrict out1 = out[1], *restrict out2 = out[2];
     const uint32_t *a0 = a[0], *a1 = a[1], *b0 = b[0], *b1 = b[1];
