@@ -153,7 +153,37 @@ class Encoder:
         residues = empty((len(self.t_primes), self.n))
         into = view(BFV, "uint32_t[]", residues, "slots", write=True)
         check(BFV.lib.bfv_decode_slots(self.pointer, source, words, into), "decoding slots")
-        if len(self.t_primes) == 1:
-            return residues[0].tolist()
-        units = [self.t // p * pow(self.t // p, -1, p) for p in self.t_primes]
-        return [sum(u * r for u, r in zip(units, column, strict=True)) % self.t for column in residues.T.tolist()]
+        return self.joined(residues)
+
+    def joined(self, residues: np.ndarray, factor: int = 1) -> list[int]:
+        """The slots in [0, t), times a factor, whose residues mod the primes of t are uint32 [primes of t, N].
+
+        By mixed radix, x = d_1 + t_1 (d_2 + t_2 (d_3 + ...)): all slots at once while words hold the numbers,
+        integers of any length last.
+        """
+        if self.t_primes is None:
+            raise UsageError("this encoder has no slots: it puts values into coefficients")
+        check_array(residues, (len(self.t_primes), self.n), "residues")
+        digits: list[np.ndarray] = []
+        below = 1  # the product of the primes before p
+        for plane, p in zip(residues, self.t_primes, strict=True):
+            prime = np.uint64(p)
+            digit = plane.astype(np.uint64) * np.uint64(factor % p) % prime
+            if digits:
+                known = digits[-1] % prime
+                for lower, q in zip(digits[-2::-1], self.t_primes[len(digits) - 2 :: -1], strict=False):
+                    known = (known * np.uint64(q % p) + lower) % prime
+                digit = (digit + prime - known) % prime * np.uint64(pow(below, -1, p)) % prime
+            digits.append(digit)
+            below *= p
+        words: list[tuple[np.ndarray, int]] = []  # numbers and how many there are of them
+        for digit, p in zip(digits[::-1], self.t_primes[::-1], strict=True):
+            if words and words[-1][1] * p < 1 << 63:
+                high, size = words.pop()
+                words.append((high * np.uint64(p) + digit, size * p))
+            else:
+                words.append((digit, p))
+        found = words[0][0].tolist()
+        for word, size in words[1:]:
+            found = [x * size + low for x, low in zip(found, word.tolist(), strict=True)]
+        return found
