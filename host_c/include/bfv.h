@@ -151,6 +151,15 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 
+/* Key streams of `count` seeds of 32 bytes, AES-256 in counter mode as FORMAT.md says, from counter block
+ * (0, 0, 0, 0): out [count][bytes]. By the CPU's own instructions: BFV_E_UNSUPPORTED where it has none.
+ * threads: at most BFV_MAX_THREADS, 0 for all cores. */
+int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out);
+
+/* The uniform polynomials of `count` seeds, [count][L][N] in NTT form: FORMAT.md's expansion. As above. */
+int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
+                     uint32_t *out);
+
 /* ---- encoder: integers to scaled plaintexts ----------------------------- */
 
 typedef struct bfv_encoder bfv_encoder;
@@ -172,6 +181,13 @@ void bfv_encoder_close(bfv_encoder *encoder);
  * fractions of q/t_i rounded down to 64 bits: within 2^-28 of the nearest. */
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
+
+/* bfv_encode and bfv_encrypt_public of `count` vectors, values [count][width][words]: ciphertext k at
+ * out + k stride 2 L N, with the k-th bfv_encrypt_bytes(n, 2) of rnd. The encoder is one for the ring's primes.
+ * threads: at most BFV_MAX_THREADS, 0 for all cores. After BFV_E_RANDOM and BFV_E_MEMORY out is undefined. */
+int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
+                     const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                     const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride);
 
 /* Slots of plaintext polynomials: m[N] as `words` 64-bit words each, < t, to
  * residues of the slots, out[count of t primes][N], in vector order. Batched only. */
@@ -197,6 +213,12 @@ int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
 
+/* round(t T / q) mod q, T the sum over `pairs` of the tensors of the centred integers of a[k] and b[k], ciphertexts
+ * [2][L][N] (which may be one: a square); out [3][L][N]. All in NTT form, residues < p (checked only in debug
+ * builds). The wide primes hold the sum: pairs 2 N (q/2)^2 below half the product of all primes. t as above. */
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out);
+
 /* The same for a q of 64-bit words, whose polynomials are in coefficient form: `count` pairwise coprime
  * odd moduli, each from 3 to 2^61 and coprime to every wide prime, at most BFV_MAX_64_PRIMES. The integers
  * are kept mod the wide primes alone, uint32 [K][N] in NTT form. */
@@ -213,6 +235,14 @@ int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, 
 /* round(t x / q) mod q: x [polys][K][N] to out [polys][L][N]; t as in bfv_scale_round. */
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
+
+/* Key switching, whole residues as digits: out [2][L][N] += sum over i of D_i keys[i], keys [L][2][L][N], D_i the
+ * integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i; x [L][N]. All in NTT form.
+ * In, Out: residues < p (checked only in debug builds). */
+int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
+
+/* The coefficients of x / q, centred: x [polys][L][N] in NTT form, residues < p, to out [polys][N]; within 2^-42. */
+int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
 
 /* ---- backends ----------------------------------------------------------- */
 

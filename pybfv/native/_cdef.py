@@ -60,6 +60,9 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
                        size_t bytes, uint32_t *out);
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
+int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out);
+int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
+                     uint32_t *out);
 typedef struct bfv_encoder bfv_encoder;
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
                              bfv_encoder **out);
@@ -67,6 +70,9 @@ int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint3
 void bfv_encoder_close(bfv_encoder *encoder);
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
+int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
+                     const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                     const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride);
 int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out);
 typedef struct bfv_lifter bfv_lifter;
 int bfv_lifter_open(const bfv_ring *ring, const uint32_t *wide, uint32_t count, bfv_lifter **out);
@@ -74,6 +80,8 @@ void bfv_lifter_close(bfv_lifter *lifter);
 int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32_t *out);
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out);
 enum { BFV_MAX_64_PRIMES = 16 };
 typedef struct bfv_lifter64 bfv_lifter64;
 int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const uint32_t *wide,
@@ -83,6 +91,8 @@ int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, ui
 int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, uint64_t *out);
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
+int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
+int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
 typedef struct bfv_backend bfv_backend;
 typedef struct bfv_array bfv_array;
 typedef struct bfv_acc bfv_acc;

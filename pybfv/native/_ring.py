@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from pybfv.native._lib import (
     text_argument,
     view,
 )
+
+if TYPE_CHECKING:
+    from pybfv.native._encoder import Encoder
 
 
 def body_message(body: str | None) -> str:
@@ -155,6 +158,28 @@ class Ring:
         check(status, "from_int64", argument="a value lies outside -2^62 to 2^62: split it into limbs")
         return out
 
+    def fractions(self, x: np.ndarray) -> np.ndarray:
+        """The coefficients of x / q, centred, float64 [..., N], for x [..., L, N] in NTT form; within 2^-42."""
+        polys = check_polys(x, self._tail, "x")
+        out = np.empty((*x.shape[:-2], self.n))
+        status = BFV.lib.bfv_fractions(self.pointer, self._u32(x), polys, view(BFV, "double[]", out, "out", write=True))
+        check(status, "fractions")
+        return out
+
+    def switch_keys(self, x: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """out [2, L, N] += the sum of D_i keys[i], keys [L, 2, L, N], in NTT form.
+
+        D_i: the integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i, x [L, N] in NTT form.
+        """
+        count, _ = self._tail
+        check_array(x, self._tail, "x")
+        check_array(keys, (count, 2, *self._tail), "keys")
+        check_array(out, (2, *self._tail), "out", write=True)
+        check_apart(out, x, keys)
+        status = BFV.lib.bfv_switch_keys(self.pointer, self._u32(x), self._u32(keys), self._u32(out, True))
+        check(status, "key switching")
+        return out
+
     def expand_uniform(self, index: int, stream: Any, out: np.ndarray, filled: int) -> int:
         """Uniform residues mod prime ``index`` from a stream's next bytes (a multiple of 4).
 
@@ -170,6 +195,17 @@ class Ring:
         status = BFV.lib.bfv_expand_uniform(self.pointer, index, data, len(data), self._u32(out, True), position)
         check(status, "expand_uniform")
         return int(position[0])
+
+    def expand_seeds(self, seeds: np.ndarray, out: np.ndarray, threads: int = 1) -> bool:
+        """FORMAT.md's uniform polynomials of seeds, uint8 [count, 32], in NTT form into ``out`` [count, L, N].
+
+        False, and nothing done, where the CPU has no instructions for AES. threads: 0 for all cores.
+        """
+        count = _seed_count(seeds)
+        check_array(out, (count, *self._tail), "out", write=True)
+        data = view(BFV, "uint8_t[]", seeds, "seeds")
+        status = BFV.lib.bfv_expand_seeds(self.pointer, data, count, _threads(threads), self._u32(out, True))
+        return _by_instructions(status, "expanding seeds")
 
     def encrypt_bytes(self, parts: int) -> int:
         """Random bytes that one encryption with 2 or 3 parts takes."""
@@ -193,6 +229,36 @@ class Ring:
         check(status, "encryption under the public key")
         return target
 
+    def encrypt_many(
+        self,
+        pk: np.ndarray,
+        encoder: Encoder,
+        rows: Sequence[np.ndarray | Sequence[int]],
+        rnd: Any,
+        out: np.ndarray,
+        stride: int = 1,
+        threads: int = 1,
+    ) -> np.ndarray:
+        """Encodes and encrypts vectors of one length: vector k to out[k * stride], ``out`` [*, 2, L, N].
+
+        What `Encoder.encode` and `encrypt_public` give, in one call of C; rnd: ``encrypt_bytes(2)`` fresh random
+        bytes for each vector, in turn. threads: 0 for all cores.
+        """
+        values, words, width = encoder.batch(rows, self)
+        check_array(pk, (2, *self._tail), "pk")
+        check_array(out, (None, 2, *self._tail), "out", write=True)
+        check_integer(stride, 1, 2**31, "stride")
+        if (len(rows) - 1) * stride >= len(out):
+            raise UsageError(f"out holds {len(out)} ciphertexts: {len(rows)} at every {stride} don't fit")
+        check_apart(out, pk)
+        data = view(BFV, "uint8_t[]", rnd, "rnd")
+        status = BFV.lib.bfv_encrypt_many(
+            self.pointer, self._u32(pk), encoder.pointer, view(BFV, "uint64_t[]", values, "values"), words, width,
+            len(rows), data, len(data), _threads(threads), self._u32(out, True), stride,
+        )  # fmt: skip
+        check(status, "encryption under the public key")
+        return out
+
     def encrypt_zero3(self, pk: np.ndarray, rnd: Any, out: np.ndarray | None = None) -> np.ndarray:
         """(p0 u1 + e0, p1 u1 + p0 u2 + e1, p1 u2 + e2) in NTT form, [3, L, N]: a zero in a product's size.
 
@@ -214,6 +280,34 @@ class Ring:
         check_array(target, (parts, *self._tail), "out", write=True)
         check_apart(target, pk, m)
         return target
+
+
+def _threads(threads: int) -> int:
+    return check_integer(threads, 0, BFV.lib.BFV_MAX_THREADS, "threads")
+
+
+def _seed_count(seeds: np.ndarray) -> int:
+    check_array(seeds, (None, 32), "seeds", np.uint8)
+    return check_integer(len(seeds), 1, 2**31, "the number of seeds")
+
+
+def _by_instructions(status: int, what: str) -> bool:
+    if status == BFV.lib.BFV_E_UNSUPPORTED:
+        return False
+    check(status, what)
+    return True
+
+
+def random_streams(seeds: np.ndarray, out: np.ndarray, threads: int = 1) -> bool:
+    """The key streams of seeds, uint8 [count, 32], into ``out``, uint8 [count, size].
+
+    False, and nothing done, where the CPU has no instructions for AES. threads: 0 for all cores.
+    """
+    count = _seed_count(seeds)
+    check_array(out, (count, None), "out", np.uint8, write=True)
+    size = check_integer(out.shape[1], 1, 2**40, "the bytes of a stream")
+    data, into = view(BFV, "uint8_t[]", seeds, "seeds"), view(BFV, "uint8_t[]", out, "out", write=True)
+    return _by_instructions(BFV.lib.bfv_random_streams(data, count, size, _threads(threads), into), "key streams")
 
 
 def _check_dimension(n: int) -> int:
