@@ -63,6 +63,7 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(scale_round)                                                                                           \
     X(lift64)                                                                                                \
     X(square_few)                                                                                            \
+    X(points)                                                                                                \
     X(acc_scaled)                                                                                            \
     X(scaled_out_of_memory)                                                                                  \
     X(lift_arguments)
