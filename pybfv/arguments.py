@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -87,3 +88,41 @@ def ddof_of(value: Any) -> int:
         except TypeError:
             pass
     raise UsageError("ddof must be 1 (sample variance, n - 1) or 0 (population, n)")
+
+
+_ARGUMENTS = {
+    "--bounds": "bounds",
+    "--max-rows": "max_rows",
+    "--max-contributions": "max_contributions",
+    "--missing": "missing",
+    "--plain-modulus": "plain_moduli",
+    "--product": "product",
+    "--reveal": "reveal",
+    "--set": "set_name",
+    "--insecure": "insecure=True",
+    "--delimiter": "CsvOptions.delimiter",
+    "--decimal": "CsvOptions.decimal",
+    "--thousands": "CsvOptions.thousands",
+    "--encoding": "CsvOptions.encoding",
+}
+"""Options of the command line and what they are in pybfv.flow."""
+_OPTION = re.compile(
+    r'"(?:[^"]|"")*"|(?<![\w-])(?:'  # a name in quotes is not ours
+    r"(--(?:max-rows|max-contributions)) (N|[0-9]+)\b|"
+    r"(--(?:missing|product|reveal|set)) (drop|error|scaled|scale-free|slots|totals|\w+_q[0-9]+)\b|"
+    rf"({'|'.join(sorted(_ARGUMENTS, reverse=True))})(?![\w-]))"
+)
+
+
+def in_python(text: str) -> str:
+    """A message that names options of the command line, with the arguments of pybfv.flow in their places."""
+
+    def argument(match: re.Match[str]) -> str:
+        number, count, choice, value, alone = match.groups()
+        if number:
+            return f"{_ARGUMENTS[number]}={count}"
+        if choice:
+            return f'{_ARGUMENTS[choice]}="{value}"'
+        return _ARGUMENTS[alone] if alone else match[0]
+
+    return _OPTION.sub(argument, text)

@@ -63,4 +63,9 @@ class PlanError(PybfvError, ValueError):
 
 def in_a_line(value: object) -> str:
     """A wrong value as a message shows it: short, and in one line, which an array's repr is not."""
-    return " ".join(repr(value).split())[:60]
+    if isinstance(value, int) and value.bit_length() > 192:
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        return " ".join(repr(value).split())[:60]
+    except ValueError:  # Python refuses to write very long integers, which may be inside
+        return f"of type {type(value).__name__}"

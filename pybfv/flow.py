@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, BinaryIO
 
-from pybfv.arguments import bounds_texts, ddof_of, needed, texts, whole_number
+from pybfv.arguments import bounds_texts, ddof_of, in_python, needed, texts, whole_number
 from pybfv.client import csvio
-from pybfv.client.arrays import SupportsArray
+from pybfv.client.arrays import Arrays, SupportsArray
 from pybfv.client.csvio import CsvOptions
 from pybfv.client.csvsource import Source, as_source, source_name
 from pybfv.client.decrypt import decrypt as decrypt_result
@@ -36,6 +36,7 @@ from pybfv.errors import (
     InternalError,
     MissingInputError,
     OutputError,
+    PybfvError,
     UsageError,
 )
 from pybfv.io import study as study_io
@@ -108,18 +109,33 @@ def plan(
     options = _options(options)
     moduli = plain_moduli if isinstance(plain_moduli, list | tuple) else [plain_moduli]
     moduli = tuple(whole_number(t, "plain_moduli") for t in moduli)
-    found = propose(
-        _several(source),
-        texts(statistics, "statistics", '"mean:age"'),
-        bounds=bounds_texts(bounds, options.decimal),
-        max_rows=None if max_rows is None else whole_number(max_rows, "max_rows"),
-        max_contributions=None if max_contributions is None else whole_number(max_contributions, "max_contributions"),
-        reveal=reveal,
-        missing=missing,
-        product=product,
-        options=options,
-    )
-    return Planned(make_study(found.job, set_name, moduli, insecure=insecure), found.notes, found.publishes)
+    files = None if max_contributions is None else whole_number(max_contributions, "max_contributions")
+    sources = _several(source)
+    with _arguments_named(sources) as named:
+        found = propose(
+            sources,
+            texts(statistics, "statistics", '"mean:age"'),
+            bounds=bounds_texts(bounds, options.decimal),
+            max_rows=None if max_rows is None else whole_number(max_rows, "max_rows"),
+            max_contributions=files,
+            reveal=reveal,
+            missing=missing,
+            product=product,
+            options=options,
+        )
+        study = make_study(found.job, set_name, moduli, insecure=insecure)
+    return Planned(study, [named(note) for note in found.notes], found.publishes and named(found.publishes))
+
+
+@contextmanager
+def _arguments_named(sources: Sequence[Source]) -> Iterator[Callable[[str], str]]:
+    """Messages about columns in memory name our arguments: who reads them has no command line."""
+    named = in_python if any(isinstance(source, Arrays) for source in sources) else str
+    try:
+        yield named
+    except PybfvError as error:
+        error.args = (named(str(error)),)
+        raise
 
 
 def _options(options: CsvOptions | None) -> CsvOptions:
@@ -248,7 +264,7 @@ def encrypt(
     options = _options(options)
     check_key(study, key)
     source = as_source(source, _names(study))
-    with _whole_output(output, force, [source]) as stream:
+    with _arguments_named([source]), _whole_output(output, force, [source]) as stream:
         return encrypt_stream(study, source, options, key, stream, progress)
 
 

@@ -25,6 +25,8 @@ def words(document: dict[str, Any]) -> str:
     lines.append(f"{tail}; {document['set']}, backend {document['backend']['name']}")
     if document["insecure"]:
         lines.append("INSECURE parameters: for tests only")
+    elif "2024 guidelines" in document["security"]:
+        lines.append(f"parameters: {document['security']}")
     if document.get("verified"):
         lines.append("verified: every statistic equals its plaintext recomputation")
     return "\n".join(lines)

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from pybfv import flow
-from pybfv.errors import BackendUnavailableError, OutputError, PybfvError, UsageError
+from pybfv.errors import BackendUnavailableError, DataError, OutputError, PlanError, PybfvError, UsageError
 from pybfv.evaluator import BatchEncoder, Context, Decryptor, Encryptor, Evaluator, KeyGenerator
 from pybfv.words import words
+from pybfv.workload import show_name
 
 DATA = {"x": [1, 2, 3]}
 
@@ -158,3 +159,62 @@ def test_bits_left() -> None:
     ct = Encryptor(KeyGenerator(context).public_key).encrypt(BatchEncoder(context).encode([1]))
     left = math.log2(context.q / (2 * context.t * ct.noise.largest))  # as docs/evaluator.md has it
     assert abs(left - (context.log2_q - context.model.bits_needed(ct.noise))) < 1e-6
+
+
+MEMORY: list[tuple[Any, dict[str, Any], str]] = [
+    (DATA, {"bounds": {"z": (1, 2)}}, "bounds z: no such column"),
+    (DATA, {"bounds": {"x": (2, 2)}}, "outside its bounds 2:2"),
+    ({"x": ["1.5"]}, {"bounds": {"x": (0, 2)}}, "its bounds have 0; write the bounds with 1 decimals"),
+    (DATA, {"bounds": ["x=0:5", "x=0:6"]}, "bounds x is given twice"),
+    ({"x": []}, {}, "give data, or bounds x=LO:HI and max_rows=N"),
+    ({"x": [1, None]}, {}, 'plan with missing="drop"'),
+    ({"x": ["1,5"]}, {}, "see CsvOptions.decimal, CsvOptions.thousands, missing"),
+    (DATA, {"missing": "some"}, "missing 'some'"),
+    (DATA, {"max_rows": 1}, "max_rows is 1"),
+    (DATA, {"max_contributions": 4}, "max_contributions is 4"),
+    (DATA, {"max_rows": 10**9, "max_contributions": 10**9}, "give max_contributions"),
+    (DATA, {"set_name": "insecure_n64_q214"}, "say insecure=True"),
+    (DATA, {"set_name": "n1024_q26"}, 'take set_name="n4096_q80" or leave set_name out'),
+    (DATA, {"plain_moduli": 12289, "bounds": {"x": (0, 10**6)}}, "plain_moduli gives 13.6"),
+    (DATA, {"bounds": {"x": (0, 10**200)}}, "narrow bounds, or plan for fewer rows or max_contributions"),
+]
+
+
+@pytest.mark.parametrize(("data", "given", "says"), MEMORY, ids=[says for *_, says in MEMORY])
+def test_refusals_of_columns_in_memory_name_arguments(data: Any, given: dict[str, Any], says: str) -> None:
+    for step in (flow.plan, flow.run):
+        with pytest.raises(PybfvError) as caught:
+            step(data, "variance:x", **given)
+        assert says in str(caught.value)
+        assert "--" not in str(caught.value)
+
+
+def test_notes_on_columns_in_memory_name_arguments(tmp_path: Path) -> None:
+    both = {"x": [1, 2], "y": [3, 4]}
+    planned = flow.plan(both, "mean:x", product="scaled")
+    assert planned.notes == ["no statistic takes products: product has no effect"]
+    assert str(planned.publishes).endswith("arrays: x=1:2 (give bounds to publish your own)")
+    assert flow.plan(both, "mean:x", bounds={"x": (1, 2), "y": (3, 4)}).notes == [
+        "no statistic uses y: these bounds have no effect"
+    ]
+    told: list[str] = []
+    flow.run(both, "mean:x", product="scaled", told=told.append)
+    assert told == planned.notes
+    # a file is the command line's
+    (tmp_path / "d.csv").write_text("x\n1\n")
+    assert "--bounds" in str(flow.plan(str(tmp_path / "d.csv"), "mean:x").publishes)
+    refusal(
+        lambda: flow.plan(str(tmp_path / "d.csv"), "mean:x", max_contributions=2),
+        "--max-contributions is 2",
+        kind=PlanError,
+    )
+    # encrypt, whose study another has planned
+    study = flow.plan(DATA, "mean:x").study
+    _, public = flow.keygen(study)
+    out = str(tmp_path / "d.bfvc")
+    refusal(lambda: flow.encrypt(study, {"x": [None]}, public, out), 'plan with missing="drop"', kind=DataError)
+
+
+@pytest.mark.parametrize("name", ["--set", "a --bounds b", "--max-rows 5", 'a "--missing drop"', "--product scaled"])
+def test_names_of_columns_are_theirs(name: str) -> None:
+    refusal(lambda: flow.plan({name: [5]}, "mean:*", bounds={name: (6, 7)}), show_name(name), kind=DataError)

@@ -8,9 +8,13 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Command
+
+from pybfv.io.key import PublicKey, read_public, write_public
+from pybfv.io.study import StudyDoc
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = "x,y,name\n" + "".join(f"{i},{i * i % 17}.{i % 10},n{i}\n" for i in range(1, 41))
 STATS = ("--stat", "mean:x", "--stat", "variance:x", "--stat", "linreg:y~x", "--stat", "count")
 DOCUMENT = [
-    "schema_version", "study", "key", "set", "insecure", "ring_dimension", "log2_q", "t", "reveal", "product",
-    "flood_bits", "rows", "dropped_rows", "contributions", "backend", "results",
+    "schema_version", "study", "key", "set", "insecure", "security", "ring_dimension", "log2_q", "t", "reveal",
+    "product", "flood_bits", "rows", "dropped_rows", "contributions", "backend", "results",
 ]  # fmt: skip
 
 
@@ -381,6 +385,29 @@ def test_inspect_names_what_a_file_is(study: Command) -> None:
         assert facts["statistics"] == ["mean:x", "variance:x", "linreg:y~x", "count"]
         assert "kind" in study.ok("inspect", name)
     assert list(kinds.values()) == ["study", "public key", "contribution", "partial", "result"]
+
+
+def test_inspect_refuses_a_study_that_keygen_refuses(study: Command, write) -> None:
+    """Alone and in a file whose hashes all fit: what claims more than it carries, or does not follow from the rest."""
+    honest = json.loads((study.folder / "study.json").read_bytes())
+    public = read_public(study.folder / "keys" / "public.key")
+    lies: dict[str, Any] = {
+        "max_rows": 10**9, "max_contributions": 81, "t": ["257"], "insecure": True, "reveal": "some", "missing": None,
+        "statistics": ["mean:z"], "columns": [], "n": 64, "set": "n9_q9", "product": "none", "extra": 1,
+    }  # fmt: skip
+    for field, value in lies.items():
+        doc = StudyDoc.from_data({**honest, field: value})
+        write("lie.json", doc.raw)
+        said = study.refused(65, "inspect", "lie.json", "--json")
+        assert said.startswith("pybfv: lie.json holds no valid study: "), said
+        refusal = study("keygen", "lie.json", "-o", "k")  # in the same words
+        assert refusal.returncode in (65, 78)
+        assert refusal.stderr.decode().removeprefix("pybfv: ") == said.split("valid study: ", 1)[1] + "\n"
+        if field not in ("n", "set"):  # there the key itself is refused
+            with (study.folder / "lie.key").open("wb") as stream:
+                write_public(stream, PublicKey(doc, public.n, public.primes, public.seed, public.p0))
+            assert "lie.key holds no valid study: " in study.refused(65, "inspect", "lie.key")
+    assert "study" in study.ok("inspect", "study.json")
 
 
 def test_without_privileges(study: Command) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
@@ -221,6 +223,27 @@ def test_encoders_take_what_is_an_integer(p: Party) -> None:
     assert signed[:5] == [-1, 1, (t - 1) // 2, -(t // 2), -2]
     assert p.encoder.encode([]) == p.encoder.encode([0] * p.n)
     assert p.encoder.encode(np.array([True, False])) == p.encoder.encode([1])
+    assert p.encoder.encode(np.array(5)) == p.encoder.encode(np.array(["5"])) == p.encoder.encode([5])
+
+
+def test_encoders_take_every_type_and_layout(p: Party) -> None:
+    """Case B10 in an encoder: the same plaintext, whatever the values are held in."""
+    encode, numbers = p.encoder.encode, [0, 7, 100, 1, 2, 3]
+    plain = encode(numbers)
+    for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "<i4", ">i4", ">u8", "f2", "f4", "f8", ">f8", "O"):
+        array = np.array(numbers, dtype=code)
+        backwards, square = array[::-1].copy()[::-1], np.asfortranarray(np.stack([array, array]))
+        frozen = array.copy()
+        frozen.setflags(write=False)
+        for held in (array, backwards, square[1], np.repeat(array, 3)[::3], frozen, array.tolist(), list(array)):
+            assert encode(held) == plain, code
+    for kind in (str, "{:.2f}".format, "{}e0".format, Decimal, Fraction, np.float32, np.longdouble, np.int8, np.array):
+        assert encode([kind(x) for x in numbers]) == plain, kind
+    assert encode([Decimal("7E1"), "700e-1", "+7.0e1", Fraction(140, 2), 70.0]) == encode([70] * 5)
+    below = [-7, Decimal(-7), "-7", -7.0, np.int8(-7)]
+    assert p.encoder.decode(encode(below), signed=True)[:5] == [-7] * 5
+    if p.t > 2**53:
+        assert encode([str(2**53 + 1), Decimal(2**53 + 1)]) == encode([2**53 + 1] * 2)
 
 
 def test_encoders_refuse_the_rest(p: Party) -> None:
@@ -229,8 +252,25 @@ def test_encoders_refuse_the_rest(p: Party) -> None:
         ([0, t], f"value 1 is {t}"),
         ([-(t // 2) - 1], "value 0 is"),
         ([0, 0, 1.5], "value 2 is 1.5"),
-        ([1.0], "value 0 is 1.0"),
-        (["1"], "value 0 is '1'"),
+        ([0.1], "value 0 is 0.1; plaintexts take whole numbers: scale them first"),
+        (["1.5"], "value 0 is '1.5'"),
+        ([Decimal("0.5")], "value 0 is Decimal"),
+        ([0, Fraction(1, 3)], "value 1 is Fraction"),
+        ([2.0**53], r"value 0 is 9007199254740992.0: from 2\^53 on not every integer has such a float"),
+        ([np.float32(2**24)], r"from 2\^24 on"),
+        ([0, np.inf], "value 1 is inf"),
+        (np.array([0.0, np.nan]), "value 1 is"),
+        ([Decimal("NaN")], "value 0 is"),
+        ([Decimal("1E+999999999")], "value 0 is"),
+        *(
+            ([text], "value 0 is")
+            for text in ("", " 1", "1_0", "0x1", "\u0661", "1,0", "nan", "1e9999", "9" * 401, "1\0")
+        ),
+        ([np.timedelta64(1)], "value 0 is"),
+        ([np.ma.masked], "value 0 is"),
+        ([b"1"], "value 0 is"),
+        ([10**5000], "value 0 is an integer of 16610 bits"),
+        ([1j], "value 0 is"),
         ([None], "value 0"),
         (np.zeros((2, 2), dtype=int), "value 0"),
         (5, "sequence of integers, not int"),

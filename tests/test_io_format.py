@@ -182,6 +182,7 @@ def test_describe_every_kind(monkeypatch):
         "statistics": ["count"],
         "set": "insecure_n16_q53",
         "insecure": True,
+        "security": "INSECURE, for tests only",
         "ring_dimension": 16,
     }
     key = samples.public_key().key_id

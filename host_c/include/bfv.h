@@ -228,6 +228,11 @@ enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1, BFV_ACC_SCALED = 2 };
 /* How the backend "sim" runs its programs. DEFAULT: as the environment's PYBFV_SIM says, "strict" or
  * "faithful", strict without it. */
 enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
+/* How far "sim" and "upmem" trust their DPUs. NONE: errors are reported, results taken as they come. LINEAR:
+ * every accumulator and result is compared with what the host works out of the same ciphertexts at random
+ * points; FULL: with all of it, computed again by the host. In both, work that a DPU got wrong or did not do
+ * is done again, once, without it. DEFAULT: LINEAR. */
+enum { BFV_CHECK_DEFAULT = 0, BFV_CHECK_NONE = 1, BFV_CHECK_LINEAR = 2, BFV_CHECK_FULL = 3 };
 /* The source stays valid and unchanged until drop: the backend may use it in place. */
 enum { BFV_PUT_BORROW = 1 };
 
@@ -243,6 +248,7 @@ typedef struct {
     uint32_t tasklets;   /* 1..BFV_MAX_TASKLETS; 0: 16 */
     const char *profile; /* further "key=value,..." for the SDK's dpu_alloc, or NULL */
     uint32_t strict;     /* BFV_SIM_* */
+    uint32_t check;      /* BFV_CHECK_* */
     /* Wide primes as in bfv_lifter_open: what scaled accumulators need; NULL and 0 without them. */
     const uint32_t *wide; /* [wide_count] */
     uint32_t wide_count;
@@ -282,6 +288,9 @@ typedef struct {
     uint64_t kernel;      /* programs running, until the host saw them end */
     uint64_t dpu_to_host; /* copying back and scattering */
     uint64_t convert;     /* conversions to and from limbs, on the host */
+    uint64_t check;       /* checks of the DPUs' results, on the host, while they compute */
+    uint64_t redone;      /* how often work was done again; bfv_backend_error then says why */
+    uint64_t left_out;    /* DPUs that were left out for it */
 } bfv_stats;
 
 /* What was done on DPUs, as "sim" records it for a time model. Equal events are counted in one. */
@@ -315,7 +324,8 @@ int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
  * there are in *count. None where nothing is recorded: "cpu", "upmem". A launch counts once it is known to
  * have ended. */
 int bfv_get_events(const bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count);
-/* What the device said of the last BFV_E_BACKEND or BFV_E_MEMORY, one sentence; "" when nothing. */
+/* What the device said of the last BFV_E_BACKEND or BFV_E_MEMORY, or of an error that was mended (bfv_stats),
+ * one sentence; "" when nothing. */
 const char *bfv_backend_error(const bfv_backend *backend);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
 

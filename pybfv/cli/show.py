@@ -8,6 +8,7 @@ import click
 
 from pybfv.cli.group import cli
 from pybfv.cli.options import EXIT_CODES, json_option
+from pybfv.errors import DataError, PybfvError
 from pybfv.words import plain
 
 
@@ -21,9 +22,15 @@ def inspect_command(file: str, as_json: bool) -> None:
     Example:
       pybfv inspect data.bfvc
     """
-    from pybfv.io.inspect import describe
+    from pybfv.io.inspect import facts_and_study
+    from pybfv.study import Study
 
-    facts = {"schema_version": 1, **describe(file)}
+    found, study = facts_and_study(file)
+    try:
+        Study(study)
+    except PybfvError as error:
+        raise DataError(f"{found['file']} holds no valid study: {error}") from None
+    facts = {"schema_version": 1, **found}
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=True))
         return

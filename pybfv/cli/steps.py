@@ -27,6 +27,7 @@ from pybfv.cli.tools import (
     key_warnings,
     moduli_of,
     note,
+    note_security,
     one_stdin,
     progress_bar,
     public_of,
@@ -66,6 +67,7 @@ def plan_command(
             missing=missing, product=product, set_name=set_name, plain_moduli=moduli_of(plain_moduli),
             insecure=insecure, options=csv_of(**csv_args),
         )  # fmt: skip
+    note_security(planned.study)
     for text in (planned.publishes, *planned.notes):
         if text:
             note(text)
@@ -136,8 +138,7 @@ def encrypt_command(
 
     one_stdin(study, data, key_path)
     plan_ = flow.load_study(study)
-    if plan_.ps.insecure:
-        note(f"this study uses {plan_.ps.name}, which is INSECURE: for tests only")
+    note_security(plan_)
     if plan_.reveal == "slots":
         note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with key_warnings():
@@ -252,7 +253,7 @@ def run_command(
     data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
     max_rows: int | None, max_contributions: int | None,
     reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
-    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None,
+    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None, check: str | None,
     timings: bool, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
@@ -267,7 +268,7 @@ def run_command(
     from pybfv.client.csvsource import spool
 
     check_free(output, force)
-    engine = engine_of(backend, kernels, threads, dpus, tasklets)
+    engine = engine_of(backend, kernels, threads, dpus, tasklets, check)
     one_stdin(*data)
     with ExitStack() as stack, progress_bar(" rows") as progress:
         document = flow.run(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pybfv.client.csvio import CsvOptions
     from pybfv.flow import Engine
     from pybfv.io.key import PublicKey
+    from pybfv.study import Study
 
 
 def csv_of(no_header: bool, delimiter: str, decimal: str, thousands: str | None, encoding: str) -> CsvOptions:
@@ -29,7 +30,9 @@ def csv_of(no_header: bool, delimiter: str, decimal: str, thousands: str | None,
     return CsvOptions(not no_header, tab, decimal, thousands, encoding)
 
 
-def engine_of(backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None) -> Engine:
+def engine_of(
+    backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None, check: str | None
+) -> Engine:
     from pybfv.flow import Engine
 
     count = 0
@@ -39,7 +42,9 @@ def engine_of(backend: str, kernels: str, threads: int, dpus: str | None, taskle
         if not dpus.isascii() or not dpus.isdigit() or len(dpus) > 9 or int(dpus) == 0:
             raise UsageError(f"--dpus {dpus[:20]!r} is not all or a number from 1")
         count = int(dpus)
-    return Engine(backend, kernels, threads, count, tasklets or 0)
+    if check is not None and backend == "cpu":
+        raise UsageError("--check belongs to --backend sim or upmem; leave it out")
+    return Engine(backend, kernels, threads, count, tasklets or 0, check or "linear")
 
 
 def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
@@ -47,12 +52,20 @@ def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
 
     def report(info: dict[str, Any]) -> None:
         stats, name = info["stats"], info["name"]
+        if info.get("mended"):
+            left = f"; {stats['left_out']} left out" if stats["left_out"] else ""
+            note(f"warning: DPUs erred, and their work was done again ({info['dpus']} DPUs{left}): {info['mended']}")
+        if not timings:
+            return
         if name == "cpu":
             note(f"timings: cpu with {info['threads']} threads keeps no split; {stats['bytes_in']} bytes in")
             return
         label = "simulator wall time, not hardware" if name == "sim" else "wall time"
-        parts = ("host_to_dpu", "host to DPU"), ("kernel", "kernel"), ("dpu_to_host", "DPU to host")
-        split = ", ".join(f"{text} {stats[key] / 1e6:.1f} ms" for key, text in (*parts, ("convert", "conversion")))
+        parts = (
+            ("host_to_dpu", "host to DPU"), ("kernel", "kernel"), ("dpu_to_host", "DPU to host"),
+            ("convert", "conversion"), ("check", "check"),
+        )  # fmt: skip
+        split = ", ".join(f"{text} {stats[key] / 1e6:.1f} ms" for key, text in parts)
         where = f"{info['kernels']} kernels, {info['dpus']} DPUs, {info['tasklets']} tasklets"
         seed = "" if info["seed"] is None else f", seed {info['seed']}"
         note(f"timings ({label}), {where}{seed}: {split}")
@@ -61,12 +74,18 @@ def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
 
             note(summary(info["events"]))
 
-    return report if timings else lambda info: None
+    return report
 
 
 def note(text: str) -> None:
     with suppress(OSError):  # a closed or full stderr must not undo the work
         click.echo(f"pybfv: {printable(text)}", err=True)
+
+
+def note_security(study: Study) -> None:
+    """Tells of a set that is not within today's limits."""
+    if study.ps.basis != "2024/463":
+        note(f"this study uses {study.ps.name}: {study.ps.security}")
 
 
 def moduli_of(texts: tuple[str, ...]) -> list[int]:

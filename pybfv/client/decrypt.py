@@ -177,6 +177,7 @@ def decrypt(result: Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
         "key": result.key_id,
         "set": study.ps.name,
         "insecure": study.ps.insecure,
+        "security": study.ps.security,
         "ring_dimension": study.ps.n,
         "log2_q": study.ps.log2_q,
         "t": [str(t) for t in study.moduli],

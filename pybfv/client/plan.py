@@ -474,18 +474,13 @@ def describe(study: Study) -> list[tuple[str, str]]:
     worst = max(x.fraction(d) for x in study.noises for d in x.bounds)
     per_value = 8 * len(ps.primes) * len(study.moduli)
     block = per_value * ps.n * len(study.columns)
-    security = {
-        "2024/463": "128 bits (ePrint 2024/463)",
-        "2018 standard": "128 bits by the 2018 standard, above the 2024 limits (ePrint 2024/463)",
-        "none": "INSECURE, for tests only",
-    }[ps.basis]
     more = [f"and {len(study.workloads) - 20} more"] if len(study.workloads) > 20 else []
     t_text = ", ".join(_modulus_text(study, t) for t in study.moduli)
     per_row = block // ps.n if study.shape.max_rows >= ps.n else -(-block // study.shape.max_rows)
     return [
         ("statistics", ", ".join([w.label for w in study.workloads[:20]] + more)),
         ("set", f"{ps.name} (N = {ps.n}, log2 q = {ps.log2_q:.1f})"),
-        ("security", security),
+        ("security", ps.security),
         ("t", t_text),
         ("packing", f"{study.packing}, {len(study.moduli)} ciphertext(s) a value"),
         *([("product", _PRODUCT_TEXT[study.product])] if study.depth else []),

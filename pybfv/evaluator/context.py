@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from pybfv.errors import PlanError, UsageError
+from pybfv.errors import PlanError, UsageError, in_a_line
 from pybfv.evaluator.arithmetic import Arithmetic, RnsArithmetic, WordArithmetic
 from pybfv.evaluator.noise import Model
 from pybfv.params import PRIME_BITS as RNS_BITS
@@ -50,7 +50,9 @@ class WordSet:
             raise PlanError(f"{len(self.primes)} primes of q given; give 1 to {MAX_MODULI}")
         for p in self.primes:
             if not 2 < p < 2**WORD_BITS or not is_prime(p):
-                raise PlanError(f"{p} is not an odd prime below 2^{WORD_BITS}; give the primes of q one by one")
+                raise PlanError(
+                    f"{in_a_line(p)} is not an odd prime below 2^{WORD_BITS}; give the primes of q one by one"
+                )
         if len(set(self.primes)) != len(self.primes):
             raise PlanError("a prime of q is given twice; they must be distinct")
         if self.q.bit_length() > MAX_Q_BITS:
@@ -193,6 +195,8 @@ class Context:
     def parameters(self) -> str:
         """The parameters in a few words."""
         mark = ", INSECURE" if self.insecure else ""
+        if not mark and security_basis(self.n, self.q) == "2018 standard":
+            mark = ", above the 2024 guidelines"
         return f"{self.name}, N={self.n}, log2 q={self.log2_q:.1f}, t={_short(self.t)}{mark}"
 
     def __repr__(self) -> str:

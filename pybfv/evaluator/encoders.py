@@ -8,7 +8,8 @@ import numpy as np
 
 from pybfv import native
 from pybfv.evaluator.context import Context, flag
-from pybfv.evaluator.objects import Plaintext, same_context, same_kind, values_of
+from pybfv.evaluator.objects import Plaintext, same_context, same_kind
+from pybfv.evaluator.values import values_of
 from pybfv.ring import slot_map
 
 
@@ -36,7 +37,10 @@ class BatchEncoder:
         return self.context.n
 
     def encode(self, values: Sequence[int] | np.ndarray) -> Plaintext:
-        """Up to n integers from -t/2 to t - 1; missing slots are 0. UsageError for others, naming the place."""
+        """Up to n whole numbers from -t/2 to t - 1; missing slots are 0. UsageError for others, naming the place.
+
+        Lists and arrays of integers and booleans of any type, decimal text, Decimal, Fraction; floats below 2^53.
+        """
         numbers = values_of(values, self.context)
         numbers += [0] * (self.context.n - len(numbers))
         x = native.empty((len(self._ring.primes), self.context.n))
@@ -69,7 +73,7 @@ class CoefficientEncoder:
         self.context = context
 
     def encode(self, values: Sequence[int] | np.ndarray) -> Plaintext:
-        """Up to n integers from -t/2 to t - 1; missing coefficients are 0. UsageError for others, naming the place."""
+        """Up to n whole numbers from -t/2 to t - 1, as `BatchEncoder.encode` takes them; missing coefficients are 0."""
         numbers = values_of(values, self.context)
         numbers += [0] * (self.context.n - len(numbers))
         return Plaintext(self.context, tuple(v % self.context.t for v in numbers))

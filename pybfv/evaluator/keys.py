@@ -64,7 +64,11 @@ class SecretKey:
         x = np.zeros((2, len(ring.primes), self.context.n), dtype=np.uint32)
         x[1] = 1  # the polynomial 1 in NTT form: the phase of (0, 1) is s
         phase = self.secret.phase(x)
-        s = ((phase[0] + np.uint32(1)) % np.uint32(ring.primes[0])).astype(np.int8) - np.int8(1)
+        residues = phase[0]  # in place, so that no copies are left
+        residues += np.uint32(1)
+        np.remainder(residues, np.uint32(ring.primes[0]), out=residues)
+        s = residues.astype(np.int8)
+        s -= np.int8(1)
         wipe(phase)
         return s
 
@@ -144,7 +148,9 @@ def relin_keys(key: SecretKey, digit_bits: int | None = None) -> RelinKeys:
             a, e = arithmetic.uniform(), _bounded_error(context)
             masked = key.secret.public(np.ascontiguousarray(arithmetic.widen(a)), e)
             wipe(e)
-            ring.add(masked, ring.mul_scalar(square_s, [g % p for p in ring.primes]), masked)
+            message = ring.mul_scalar(square_s, [g % p for p in ring.primes])
+            ring.add(masked, message, masked)
+            wipe(message)
             polys.append(np.stack([arithmetic.narrow(masked), a]))
     finally:
         wipe(square_s)

@@ -377,28 +377,14 @@ def digit_size(bits: Any) -> int:
     """The bits of a piece, 0 for a whole residue; PlanError for others."""
     bits = whole(bits, "digit_bits")
     if bits != 0 and not MIN_DIGIT_BITS <= bits <= MAX_DIGIT_BITS:
-        raise PlanError(f"digit_bits is {bits}; give 0 (whole residues) or {MIN_DIGIT_BITS} to {MAX_DIGIT_BITS}")
+        raise PlanError(
+            f"digit_bits is {in_a_line(bits)}; give 0 (whole residues) or {MIN_DIGIT_BITS} to {MAX_DIGIT_BITS}"
+        )
     return bits
-
-
-def values_of(values: Sequence[int] | np.ndarray, context: Context) -> list[int]:
-    """Up to n integers from -t/2 to t - 1 as such; UsageError naming the place of one that is not."""
-    if isinstance(values, dict | set | frozenset | bytes | bytearray | str):
-        raise UsageError(f"values must be a sequence of integers, not {type(values).__name__}")
-    try:
-        numbers = [_index(v, i) for i, v in enumerate(values)]
-    except TypeError:
-        raise UsageError(f"values must be a sequence of integers, not {type(values).__name__}") from None
-    for i, x in enumerate(numbers):
-        if not -(context.t // 2) <= x < context.t:
-            raise UsageError(f"value {i} is {x}; a plaintext mod t = {context.t} takes integers from -t/2 to t - 1")
-    if len(numbers) > context.n:
-        raise UsageError(f"{len(numbers)} values don't fit into {context.n} places; use more plaintexts")
-    return numbers
 
 
 def _index(value: Any, place: int) -> int:
     try:
         return int(value) if isinstance(value, np.bool_) else operator.index(value)
     except TypeError:
-        raise UsageError(f"value {place} is {in_a_line(value)}; plaintexts take integers: scale them first") from None
+        raise UsageError(f"value {place} is {in_a_line(value)}; coefficients are integers") from None

@@ -92,6 +92,7 @@ enum { BFV_POINTWISE = 0, BFV_CONVOLVE = 1 };
 enum { BFV_KERNELS_NTT = 0, BFV_KERNELS_LIMB = 1 };
 enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1, BFV_ACC_SCALED = 2 };
 enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
+enum { BFV_CHECK_DEFAULT = 0, BFV_CHECK_NONE = 1, BFV_CHECK_LINEAR = 2, BFV_CHECK_FULL = 3 };
 enum { BFV_PUT_BORROW = 1 };
 typedef struct {
     uint32_t n;
@@ -104,6 +105,7 @@ typedef struct {
     uint32_t tasklets;
     const char *profile;
     uint32_t strict;
+    uint32_t check;
     const uint32_t *wide;
     uint32_t wide_count;
     uint32_t detail_size;
@@ -137,6 +139,9 @@ typedef struct {
     uint64_t kernel;
     uint64_t dpu_to_host;
     uint64_t convert;
+    uint64_t check;
+    uint64_t redone;
+    uint64_t left_out;
 } bfv_stats;
 enum { BFV_EVENT_LAUNCH = 0, BFV_EVENT_TO_DPUS = 1, BFV_EVENT_FROM_DPUS = 2 };
 enum { BFV_WAY_SERIAL = 0, BFV_WAY_PARALLEL = 1, BFV_WAY_BROADCAST = 2, BFV_WAY_GATHER = 3 };

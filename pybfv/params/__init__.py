@@ -27,6 +27,7 @@ __all__ = [
     "MAX_SUMS",
     "MIN_N",
     "SECURITY_LIMITS",
+    "SECURITY_WORDS",
     "SETS",
     "ParameterSet",
     "batching_primes",
@@ -52,6 +53,13 @@ MAX_PRODUCTS: dict[int, int] = {p: row[0] for p, row in _table.LIMITS.items()}
 
 MAX_SUMS: dict[int, int] = {p: row[1] for p, row in _table.LIMITS.items()}
 """Per ciphertext prime p, how many residues a 32-bit accumulator holds."""
+
+SECURITY_WORDS = {
+    "2024/463": "128 bits (ePrint 2024/463)",
+    "2018 standard": "128 bits by the 2018 standard, above the 2024 guidelines (ePrint 2024/463)",
+    "none": "INSECURE, for tests only",
+}
+"""What plans, files and results say of a basis."""
 
 INSECURE_PREFIX = "insecure_"
 _MAX_TRIALS = 2**17
@@ -183,6 +191,11 @@ class ParameterSet:
     def basis(self) -> str:
         """What the security rests on: "2024/463", "2018 standard", or "none" (insecure)."""
         return "none" if self.insecure else security_basis(self.n, self.q)
+
+    @property
+    def security(self) -> str:
+        """The basis in words, as every plan, file and result tells it."""
+        return SECURITY_WORDS[self.basis]
 
 
 SETS: dict[str, ParameterSet] = {row[0]: ParameterSet(*row) for row in _table.SETS}

@@ -28,6 +28,7 @@ from pybfv.evaluator import (
     Context,
     Decryptor,
     Encryptor,
+    Engine,
     Evaluator,
     KeyGenerator,
     NoiseError,
@@ -37,7 +38,7 @@ from pybfv.evaluator.noise import Norms
 
 DEFAULTS = {1024: 12289, 2048: 12289, 4096: 1032193, 8192: 1032193}
 """SEAL's default moduli at 128 bits by N, and a t for each."""
-OURS = {"n2048_q53": 12289, "n4096_q106": 1032193, "n8192_q214": 1032193}
+OURS = {"n1024_q26": 12289, "n2048_q53": 12289, "n4096_q106": 1032193, "n8192_q214": 1032193}
 SMALL = {f"n1024_t{t}": t for t in (2, 3, 4, 16, 17)}
 """SEAL's default modulus of N = 1024 with a t that leaves room for a product; no slots, so values are coefficients."""
 NAMES = [*(f"seal{n}" for n in DEFAULTS), *SMALL, *OURS]
@@ -236,8 +237,8 @@ def test_random_circuits(name: str) -> None:
     run()
     assert tally["circuits"] >= 25
     assert 4 * tally["empty"] <= tally["circuits"], tally  # circuits of which ours refused every operation
-    assert sum(tally[o] for o in OPERATIONS) >= 2 * tally["circuits"], tally
-    if name != "seal1024":
+    assert sum(tally[o] for o in OPERATIONS) >= (2 - (name == "n1024_q26")) * tally["circuits"], tally
+    if name not in ("seal1024", "n1024_q26"):
         assert tally["multiply"] + tally["square"] + tally["free"] >= 3, tally
 
 
@@ -246,6 +247,8 @@ PRODUCTS = {"multiply", "square"}
 CARRIED: dict[tuple[str, int], set[str]] = {
     ("seal1024", 0): LINEAR,
     ("seal1024", 1): LINEAR | {"multiply_plain"},
+    ("n1024_q26", 0): LINEAR - {"add", "sub"},
+    ("n1024_q26", 1): LINEAR,
     ("seal2048", 0): LINEAR | PRODUCTS | {"multiply_plain", "relin"},
     ("n2048_q53", 0): LINEAR | PRODUCTS | {"multiply_plain"},
     ("n2048_q53", 1): LINEAR | PRODUCTS | {"multiply_plain", "free"},
@@ -343,6 +346,8 @@ def test_dots_and_long_sums(name: str) -> None:
         dot = b.evaluator.dot(cts, cts, kind)
         compared(b, Held(dot, total, exact))
         assert b.seal_reads(b.evaluator.relinearize(dot, b.relin)) == exact
+        # the same from simulated DPUs, without the byte for byte comparison of test_evaluator_engines.py
+        compared(b, Held(b.evaluator.dot(cts, cts, kind, engine=Engine("sim", dpus=7)), total, exact))
     long = b.evaluator.add_many(cts * 16)
     assert b.seal_reads(long) == [16 * sum(c) % b.t for c in zip(*[h.values for h in held], strict=True)]
 

@@ -49,12 +49,24 @@ struct cpu_kernels {
     /* rns.h: the digits y[count][n] of centred integers to their residues out[targets][n]. In: y < p.
      * Nothing branches on them but the way to rns_round. Alias: none. */
     void (*rns_convert)(uint32_t *out, const uint32_t *y, size_t n, const struct rns_change *change);
+
+    /* Ciphertexts as polynomials in their parts, at a point s of each coefficient: x(s) = x_0 + s x_1 + s^2
+     * x_2 (x[2] NULL: two parts). state += the sum of x(s), or of a(s) b(s), over `count` terms, `stride`
+     * words apart; width <= ACC_BLOCK. In: s <= POINT_MOST and (s + 1) (p - 1) < 2^32; limit: how many
+     * ((s + 1) (p - 1))^2 a uint64_t holds. a and b may be the same. */
+    void (*point_sum)(uint32_t *state, const uint32_t *const x[3], const uint32_t *s, size_t stride,
+                      uint64_t count, size_t width, const struct bfv_prime *prime);
+    void (*point_mul)(uint32_t *state, const uint32_t *const a[2], const uint32_t *const b[2],
+                      const uint32_t *s, uint64_t limit, size_t stride, uint64_t count, size_t width,
+                      const struct bfv_prime *prime);
 };
 
 /* The most words of a plane that one call accumulates: long runs of memory, and
  * accumulators (3 x 8 bytes a word) that stay in the second-level cache. Measured. */
 enum { ACC_BLOCK = 2048 };
 enum { RNS_BLOCK = 1024 };
+/* The greatest point, and how many (1 + s + s^2) (p - 1) a uint64_t holds. */
+enum { POINT_MOST = 255, POINT_SUMS = 1 << 16 };
 
 extern const struct cpu_kernels cpu_portable;
 #if defined(__x86_64__)

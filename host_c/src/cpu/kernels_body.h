@@ -313,6 +313,8 @@ static inline void digit_terms(uint64_t *restrict sum, const uint32_t *restrict 
     }
 }
 
+#include "point_body.h"
+
 /* Coefficients that are converted at a time. */
 #define RNS_BLOCK 512
 
@@ -407,4 +409,6 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_square = body_acc_square,
     .acc_square_few = body_acc_square_few,
     .rns_convert = body_rns_convert,
+    .point_sum = body_point_sum,
+    .point_mul = body_point_mul,
 };
