@@ -233,6 +233,14 @@ def test_sentences(tiny: list[str]) -> None:
     ]
 
 
+def test_spans_in_words() -> None:
+    assert rows._span([19.96, 29.2]) == "20-29x faster"
+    assert rows._span([9.96, 1234]) == "10-1,234x faster"
+    assert rows._span([0.25, 0.5]) == "2.0-4.0x slower"
+    assert rows._span([0.5, 3]) == "2x slower to 3x faster"
+    assert rows._span([7.5]) == "7.5x faster"
+
+
 def test_times_in_words() -> None:
     assert [rows.seconds(x) for x in (2e-7, 1.5e-5, 0.0123, 2.5, 12_345.6)] == [
         "0.2 us", "15 us", "12.3 ms", "2.5 s", "12,346 s",
@@ -286,7 +294,12 @@ def test_folder_and_document(tiny: list[str], tmp_path: Path, capsys: pytest.Cap
         assert head.count("modelled") == 4
     assert err == ""
     assert len(tiny) == 2 * len(TINY)
-    assert report.markdown(document).count("### ") == 7
+    page = report.markdown(document)
+    assert page.count("\n## ") == 7
+    head = next(line for line in page.splitlines() if line.startswith("| bits"))
+    committed = (Path(__file__).parent.parent / "docs" / "paper.md").read_text()
+    assert report.PAGE in committed
+    assert head in committed
 
 
 def test_without_a_folder(tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

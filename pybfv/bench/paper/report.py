@@ -23,6 +23,8 @@ NOTES = (
     "Products, limb: mod q, schoolbook over coefficients with Karatsuba inside them. ntt: mod q, scale-free, operands "
     "in NTT form. ntt scaled: over the integers, as SEAL's; the host lifts the operands, which is in the measured "
     "CPU's time and not in the modelled kernel's.",
+    "A statement holds where the modelled ratios lie on its side of 1, and their range and the paper's meet; in "
+    "direction, where only the first is so.",
     "Regression: the paper does not say what a ciphertext holds; two readings. Its GPU columns are not reproduced.",
 )
 
@@ -67,16 +69,25 @@ def text(document: dict[str, Any]) -> str:
     return "\n\n".join([*parts, "\n".join(document["notes"])])
 
 
+PAGE = """# The paper's figures
+
+Gupta et al., "Evaluating Homomorphic Operations on a Real-World Processing-In-Memory System" (IISWC 2023,
+[arXiv 2309.06545](https://arxiv.org/abs/2309.06545)), is what the limb kernels follow. Beside each other here: this
+machine's CPU and SEAL, *measured*; UPMEM hardware as in the paper, *modelled* by [the time model](time-model.md), as no
+such hardware has been at hand; what the paper says of its own. `pybfv bench paper` makes it anew, and
+`python -m pybfv.bench.paper paper.json` this page of its document.
+"""
+
+
 def markdown(document: dict[str, Any]) -> str:
-    """The same as Markdown, for docs/paper.md."""
-    parts = []
+    """The same as a page of Markdown, docs/paper.md."""
+    parts = [PAGE + f"\nOne run: pybfv {document['version']}, {document['machine']}, {document['scale']}."]
     for panel in document["panels"]:
         head, *rest = _lines(panel)
         table = ["| " + " | ".join(line) + " |" for line in (head, ("---",) * len(head), *rest)]
-        parts.append("\n".join([f"### {panel['title']}", "", *table, "", *(f"* {line}" for line in panel["text"])]))
+        parts.append("\n".join([f"## {panel['title']}", "", *table, "", *(f"* {line}" for line in panel["text"])]))
     notes = "\n".join(f"* {note}" for note in document["notes"])
-    about = f"pybfv {document['version']}, {document['machine']}, {document['scale']} run."
-    return "\n\n".join([about, *parts, "### What the columns are", notes]) + "\n"
+    return "\n\n".join([*parts, "## What the columns are", notes]) + "\n"
 
 
 def table(panels: Sequence[Panel]) -> bytes:

@@ -114,7 +114,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _round(value: float) -> float | int:
-    return round(value) if value >= 20 else float(f"{value:.2g}")
+    return round(value) if value >= 9.95 else float(f"{value:.2g}")
 
 
 def holds(ratio: Ratio, found: Sequence[float]) -> str:
