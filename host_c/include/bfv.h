@@ -183,8 +183,9 @@ int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t word
                uint32_t *out);
 
 /* bfv_encode and bfv_encrypt_public of `count` vectors, values [count][width][words]: ciphertext k at
- * out + k stride 2 L N, with the k-th bfv_encrypt_bytes(n, 2) of rnd. The encoder is one for the ring's primes.
- * threads: at most BFV_MAX_THREADS, 0 for all cores. After BFV_E_RANDOM and BFV_E_MEMORY out is undefined. */
+ * out + k stride 2 L N, with the k-th bfv_encrypt_bytes(n, 2) of rnd. The encoder is one for the ring's
+ * primes. threads: at most BFV_MAX_THREADS, 0 for all cores. After BFV_E_RANDOM and BFV_E_MEMORY out is
+ * undefined. */
 int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
                      const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
                      const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride);
@@ -213,9 +214,10 @@ int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
 
-/* round(t T / q) mod q, T the sum over `pairs` of the tensors of the centred integers of a[k] and b[k], ciphertexts
- * [2][L][N] (which may be one: a square); out [3][L][N]. All in NTT form, residues < p (checked only in debug
- * builds). The wide primes hold the sum: pairs 2 N (q/2)^2 below half the product of all primes. t as above. */
+/* round(t T / q) mod q, T the sum over `pairs` of the tensors of the centred integers of a[k] and b[k],
+ * ciphertexts [2][L][N] (which may be one: a square); out [3][L][N]. All in NTT form, residues < p (checked
+ * only in debug builds). The wide primes hold the sum: pairs 2 N (q/2)^2 below half the product of all
+ * primes. t as above. */
 int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
                    const uint32_t *const *b, uint64_t pairs, uint32_t *out);
 
@@ -236,12 +238,13 @@ int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, 
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
 
-/* Key switching, whole residues as digits: out [2][L][N] += sum over i of D_i keys[i], keys [L][2][L][N], D_i the
- * integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i; x [L][N]. All in NTT form.
- * In, Out: residues < p (checked only in debug builds). */
+/* Key switching, whole residues as digits: out [2][L][N] += sum over i of D_i keys[i], keys [L][2][L][N], D_i
+ * the integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i; x [L][N]. All in NTT form. In, Out:
+ * residues < p (checked only in debug builds). */
 int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
 
-/* The coefficients of x / q, centred: x [polys][L][N] in NTT form, residues < p, to out [polys][N]; within 2^-42. */
+/* The coefficients of x / q, centred: x [polys][L][N] in NTT form, residues < p, to out [polys][N]; within
+ * 2^-42. */
 int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
 
 /* ---- backends ----------------------------------------------------------- */

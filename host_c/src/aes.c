@@ -1,5 +1,5 @@
-/* AES-256 in counter mode (FIPS 197; NIST SP 800-38A), eight blocks at a time by AES-NI, 32 by VAES. Where a CPU has
- * neither, the caller expands seeds by other means: tables would tell a key by the cache. */
+/* AES-256 in counter mode (FIPS 197; NIST SP 800-38A), eight blocks at a time by AES-NI, 32 by VAES. Where a
+ * CPU has neither, the caller expands seeds by other means: tables would tell a key by the cache. */
 #include "aes.h"
 
 #if defined(__x86_64__)
@@ -33,7 +33,7 @@ NI static inline __m128i mix(__m128i x, __m128i last) {
     _mm_store_si128((__m128i *)(void *)key->round[2 * (k)], even);                                           \
     if (2 * (k) < AES_ROUNDS) {                                                                              \
         odd = mix(odd, _mm_shuffle_epi32(_mm_aeskeygenassist_si128(even, 0), 0xaa));                         \
-        _mm_store_si128((__m128i *)(void *)key->round[(2 * (k) + 1) % (AES_ROUNDS + 1)], odd);                \
+        _mm_store_si128((__m128i *)(void *)key->round[(2 * (k) + 1) % (AES_ROUNDS + 1)], odd);               \
     }
 
 NI void aes_key_init(struct aes_key *key, const uint8_t *seed) {
@@ -57,21 +57,18 @@ enum { TOGETHER = 8 };
 NI static void eight_blocks(const struct aes_key *key, uint32_t index, uint64_t first, uint8_t *out) {
     __m128i x[TOGETHER];
     __m128i k = _mm_load_si128((const __m128i *)(const void *)key->round[0]);
-    EACH
-    for (int i = 0; i < TOGETHER; i++) {
+    EACH for (int i = 0; i < TOGETHER; i++) {
         const uint64_t count = __builtin_bswap64(first + (uint64_t)i);
         x[i] = _mm_xor_si128(_mm_set_epi64x((long long)count, (long long)(uint64_t)index), k);
     }
     for (int r = 1; r < AES_ROUNDS; r++) {
         k = _mm_load_si128((const __m128i *)(const void *)key->round[r]);
-        EACH
-        for (int i = 0; i < TOGETHER; i++) {
+        EACH for (int i = 0; i < TOGETHER; i++) {
             x[i] = _mm_aesenc_si128(x[i], k);
         }
     }
     k = _mm_load_si128((const __m128i *)(const void *)key->round[AES_ROUNDS]);
-    EACH
-    for (int i = 0; i < TOGETHER; i++) {
+    EACH for (int i = 0; i < TOGETHER; i++) {
         _mm_storeu_si128((__m128i *)(void *)(out + AES_BLOCK * i), _mm_aesenclast_si128(x[i], k));
     }
 }
@@ -102,19 +99,16 @@ WIDE static void wide_blocks(const struct aes_key *key, uint32_t index, uint64_t
     const long long low = (long long)(uint64_t)index, at = (long long)first;
     __m512i count = _mm512_setr_epi64(low, at, low, at + 1, low, at + 2, low, at + 3);
     for (; groups != 0; groups--, out += (size_t)AES_BLOCK * WIDE_BLOCKS) {
-        EACH
-        for (int i = 0; i < TOGETHER; i++) {
+        EACH for (int i = 0; i < TOGETHER; i++) {
             x[i] = _mm512_xor_si512(_mm512_shuffle_epi8(count, turn), k[0]);
             count = _mm512_add_epi64(count, step);
         }
         _Pragma("GCC unroll 13") for (int r = 1; r < AES_ROUNDS; r++) {
-            EACH
-            for (int i = 0; i < TOGETHER; i++) {
+            EACH for (int i = 0; i < TOGETHER; i++) {
                 x[i] = _mm512_aesenc_epi128(x[i], k[r]);
             }
         }
-        EACH
-        for (int i = 0; i < TOGETHER; i++) {
+        EACH for (int i = 0; i < TOGETHER; i++) {
             _mm512_storeu_si512(out + (size_t)64 * (size_t)i, _mm512_aesenclast_epi128(x[i], k[AES_ROUNDS]));
         }
     }

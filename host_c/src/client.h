@@ -34,16 +34,17 @@ void encoder_work_close(struct encoder_work *work);
 void encoder_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                     struct encoder_work *work, uint32_t *out);
 
-/* Slots of a phase's digits for secret.c: the ring of t's primes and the places of the slots; NULL without slots. */
+/* Slots of a phase's digits for secret.c: the ring of t's primes and the places of the slots; NULL without
+ * slots. */
 const bfv_ring *encoder_slots(const bfv_encoder *encoder);
 const uint32_t *encoder_map(const bfv_encoder *encoder);
 bool encoder_fits(const bfv_encoder *encoder, const bfv_ring *ring);
 /* t in WIDE_T_WORDS words. */
 const uint64_t *encoder_modulus(const bfv_encoder *encoder);
 
-/* Calls run on ranges of [0, count) in up to `threads` threads (0: as many as there are cores), in one where the
- * bytes of output are few. */
-void client_in_parallel(uint32_t threads, uint64_t count, size_t bytes, void (*run)(void *, uint64_t, uint64_t),
-                        void *job);
+/* Calls run on ranges of [0, count) in up to `threads` threads (0: as many as there are cores), in one where
+ * the bytes of output are few. */
+void client_in_parallel(uint32_t threads, uint64_t count, size_t bytes,
+                        void (*run)(void *, uint64_t, uint64_t), void *job);
 
 #endif

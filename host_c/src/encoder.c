@@ -19,8 +19,8 @@ struct bfv_encoder {
     uint32_t t_words;
     uint64_t t[WIDE_T_WORDS];
 
-    bfv_ring *slots; /* batched: the ring of the primes of t, else NULL */
-    uint32_t *map;   /* batched: slot i sits at NTT index map[i] */
+    bfv_ring *slots;                    /* batched: the ring of the primes of t, else NULL */
+    uint32_t *map;                      /* batched: slot i sits at NTT index map[i] */
     uint32_t inverse[BFV_MAX_T_PRIMES]; /* (t/t_i)^-1 mod t_i */
     struct encode_change change;
 

@@ -231,9 +231,10 @@ int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words,
     return BFV_OK;
 }
 
-/* total [3][L + K][N] = the tensor of the integers of a and b, or plus it. lifted: [4][K][N] work space, one: [3][N]. */
-static void add_tensor(const bfv_lifter *lifter, const uint32_t *a, const uint32_t *b, bool first, uint32_t *lifted,
-                       uint32_t *one, uint32_t *scratch, uint32_t *total) {
+/* total [3][L + K][N] = the tensor of the integers of a and b, or plus it. lifted: [4][K][N] work space, one:
+ * [3][N]. */
+static void add_tensor(const bfv_lifter *lifter, const uint32_t *a, const uint32_t *b, bool first,
+                       uint32_t *lifted, uint32_t *one, uint32_t *scratch, uint32_t *total) {
     const bfv_ring *full = lifter->full;
     const size_t n = full->n, poly = lifter->count * n, wide = lifter->wide * n, all = full->count * n;
     const uint32_t *const inputs[2] = {a, b};
@@ -248,9 +249,10 @@ static void add_tensor(const bfv_lifter *lifter, const uint32_t *a, const uint32
             v0 = a == b ? u0 : u0 + 2 * wide, v1 = a == b ? u1 : u1 + 2 * wide;
         }
         uint32_t *const plane = total + i * n;
-        uint32_t *const sums[3] = {plane, plane + all, plane + 2 * all}, *const terms[3] = {one, one + n, one + 2 * n};
-        full->body->tensor(first ? sums : terms, (const uint32_t *const[]){u0, u1}, (const uint32_t *const[]){v0, v1},
-                           n, mod);
+        uint32_t *const sums[3] = {plane, plane + all, plane + 2 * all}, *const terms[3] = {one, one + n,
+                                                                                            one + 2 * n};
+        full->body->tensor(first ? sums : terms, (const uint32_t *const[]){u0, u1},
+                           (const uint32_t *const[]){v0, v1}, n, mod);
         for (uint32_t part = 0; !first && part < 3; part++) {
             full->body->add(sums[part], sums[part], terms[part], n, mod->p);
         }
@@ -260,8 +262,8 @@ static void add_tensor(const bfv_lifter *lifter, const uint32_t *a, const uint32
 int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
                    const uint32_t *const *b, uint64_t pairs, uint32_t *out) {
     uint64_t scale[RNS_WORDS];
-    if (!lifter_is_open(lifter) || a == NULL || b == NULL || pairs == 0 || !is_aligned(out, _Alignof(uint32_t)) ||
-        !rns_scale_is_valid(&lifter->to_q.base, t, words, scale)) {
+    if (!lifter_is_open(lifter) || a == NULL || b == NULL || pairs == 0 ||
+        !is_aligned(out, _Alignof(uint32_t)) || !rns_scale_is_valid(&lifter->to_q.base, t, words, scale)) {
         return BFV_E_ARGUMENT;
     }
     const bfv_ring *full = lifter->full;
@@ -269,7 +271,8 @@ int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, 
     for (uint64_t k = 0; k < pairs; k++) {
         for (uint32_t side = 0; side < 2; side++) {
             const uint32_t *x = side == 0 ? a[k] : b[k];
-            if (!is_aligned(x, _Alignof(uint32_t)) || overlaps(x, 2 * poly * sizeof *x, out, 3 * poly * sizeof *x)) {
+            if (!is_aligned(x, _Alignof(uint32_t)) ||
+                overlaps(x, 2 * poly * sizeof *x, out, 3 * poly * sizeof *x)) {
                 return BFV_E_ARGUMENT;
             }
         }

@@ -188,8 +188,8 @@ static uint32_t *lift_key(const bfv_ring *ring, const uint32_t *pk) {
     return lifted;
 }
 
-/* Part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. Prime by prime, so that its planes stay in
- * the cache. pk: of lift_key; rnd: bfv_encrypt_bytes. out is written only where the bytes suffice. */
+/* Part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. Prime by prime, so that its planes
+ * stay in the cache. pk: of lift_key; rnd: bfv_encrypt_bytes. out is written only where the bytes suffice. */
 static int encrypt_one(const struct scratch *w, const bfv_ring *ring, const uint32_t *pk, const uint32_t *m,
                        const uint8_t *rnd, uint32_t parts, uint32_t *out) {
     const struct cpu_kernels *body = ring->body;
@@ -287,7 +287,8 @@ static void encrypt_units(void *argument, uint64_t first, uint64_t last) {
     const bool ready = scratch_open(&w, ring, 2, true), codes = encoder_work_open(&work, values->encoder);
     int status = ready && codes ? BFV_OK : BFV_E_MEMORY;
     for (uint64_t k = first; status == BFV_OK && k < last; k++) {
-        encoder_encode(values->encoder, client_values_at(values, k), values->words, values->width, &work, w.m);
+        encoder_encode(values->encoder, client_values_at(values, k), values->words, values->width, &work,
+                       w.m);
         status = encrypt_one(&w, ring, job->pk, w.m, job->rnd + k * size, 2,
                              job->out + k * values->stride * words);
     }

@@ -100,8 +100,8 @@ void bfv_secret_close(bfv_secret *secret) {
     }
 }
 
-/* out = NTT(m + e) - a s. In: a, m residues, |e| <= 21; product: N words of work space. Prime by prime, so that
- * its planes stay in the cache. */
+/* out = NTT(m + e) - a s. In: a, m residues, |e| <= 21; product: N words of work space. Prime by prime, so
+ * that its planes stay in the cache. */
 static void encrypt_one(const bfv_secret *secret, const uint32_t *a, const int8_t *e, const uint32_t *m,
                         uint32_t *product, uint32_t *out) {
     const bfv_ring *ring = secret->ring;
@@ -197,7 +197,8 @@ static void encrypt_units(void *argument, uint64_t first, uint64_t last) {
     if (m != NULL && codes) {
         int8_t *error = (int8_t *)(m + words + n);
         for (uint64_t k = first; k < last; k++) {
-            encoder_encode(values->encoder, client_values_at(values, k), values->words, values->width, &work, m);
+            encoder_encode(values->encoder, client_values_at(values, k), values->words, values->width, &work,
+                           m);
             ring->body->error(error, n, job->rnd + k * bfv_error_bytes(ring->n));
             encrypt_one(job->secret, job->a + k * words, error, m, m + words,
                         job->out + k * values->stride * words);
@@ -399,12 +400,13 @@ int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t
     return BFV_OK;
 }
 
-/* The constants of decoding. Let z = [t x]_q, centred: m = (t x - z)/q mod t, and as t = 0 mod t_k, m = -z/q mod t_k.
- * With the digits y_i of t x, z = sum y_i q/p_i - v q, so m = v - sum y_i/p_i mod t_k (1/p_i mod t_k). The residual
- * is r = z/q, the sum of y_i/p_i less v. With reciprocals rounded down to 96 bits the sum F is below it by less than
- * slack = 2^-96 sum p_i: where -bound <= F <= bound - slack (mod 1), |r| <= bound for certain, and v = floor(F + 1/2),
- * as bound < 1/2. False: so small a bound that this never holds. */
-static bool decode_open(struct decode_change *change, const bfv_ring *ring, const bfv_ring *slots, uint64_t bound) {
+/* The constants of decoding. Let z = [t x]_q, centred: m = (t x - z)/q mod t, and as t = 0 mod t_k, m = -z/q
+ * mod t_k. With the digits y_i of t x, z = sum y_i q/p_i - v q, so m = v - sum y_i/p_i mod t_k (1/p_i mod
+ * t_k). The residual is r = z/q, the sum of y_i/p_i less v. With reciprocals rounded down to 96 bits the sum
+ * F is below it by less than slack = 2^-96 sum p_i: where -bound <= F <= bound - slack (mod 1), |r| <= bound
+ * for certain, and v = floor(F + 1/2), as bound < 1/2. False: so small a bound that this never holds. */
+static bool decode_open(struct decode_change *change, const bfv_ring *ring, const bfv_ring *slots,
+                        uint64_t bound) {
     uint64_t slack = 0;
     change->count = ring->count;
     change->targets = slots->count;
@@ -434,8 +436,8 @@ static bool decode_open(struct decode_change *change, const bfv_ring *ring, cons
 }
 
 /* m mod the primes of t, exactly, where the fixed point can't tell. x: [T][N]. */
-static int decode_exactly(const bfv_ring *ring, const bfv_encoder *encoder, const uint32_t *phase, uint64_t bound,
-                          uint32_t *x) {
+static int decode_exactly(const bfv_ring *ring, const bfv_encoder *encoder, const uint32_t *phase,
+                          uint64_t bound, uint32_t *x) {
     const bfv_ring *slots = encoder_slots(encoder);
     const uint64_t *t = encoder_modulus(encoder);
     const uint32_t words = (wide_public_bits(t, WIDE_T_WORDS) + 63) / 64, n = ring->n;
@@ -487,7 +489,8 @@ int bfv_secret_slots(const bfv_ring *ring, const bfv_encoder *encoder, const uin
         }
         doubt = ring->body->decode(x, n, y, n, n, &change);
     }
-    if (declassify(doubt) != 0) { /* that decryption fails, or that the residual is within 2^-66 of the bound */
+    if (declassify(doubt) !=
+        0) { /* that decryption fails, or that the residual is within 2^-66 of the bound */
         status = decode_exactly(ring, encoder, phase, bound, x);
     }
     if (status == BFV_OK) {

@@ -1,4 +1,5 @@
-/* Digits of ciphertext polynomials: key switching, and what they are as fractions of q. Nothing here is secret. */
+/* Digits of ciphertext polynomials: key switching, and what they are as fractions of q. Nothing here is
+ * secret. */
 #include "cpu/kernels.h"
 
 /* (q/p_i)^-1 mod p_i. */

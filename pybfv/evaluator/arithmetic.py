@@ -182,7 +182,9 @@ class RnsArithmetic:
 
     @cached_property
     def _lifter(self) -> native.Lifter:
-        return native.Lifter(self.ring, wide_primes(ParameterSet("insecure_evaluator", self.n, self.primes, insecure=True), MAX_PAIRS))
+        return native.Lifter(
+            self.ring, wide_primes(ParameterSet("insecure_evaluator", self.n, self.primes, insecure=True), MAX_PAIRS)
+        )
 
     def widen(self, x: np.ndarray) -> np.ndarray:
         return x

@@ -93,7 +93,8 @@ static inline vec vec_load_bytes(const uint8_t *x) {
     return _mm512_loadu_si512(x);
 }
 
-/* The words of v below p, in their order, then others: VEC_LANES words are written. Gives how many they are. */
+/* The words of v below p, in their order, then others: VEC_LANES words are written. Gives how many they are.
+ */
 static inline uint32_t vec_store_below(uint32_t *out, vec v, vec p) {
     const __mmask16 below = _mm512_cmplt_epu32_mask(v, p);
     vec_store(out, _mm512_maskz_compress_epi32(below, v));
@@ -107,8 +108,8 @@ static inline vec vec_xor(vec a, vec b) {
 /* Numbers of six bytes to the 64-bit words; the two upper bytes are anything. */
 static inline vec vec_load_sixes(const uint8_t *x) {
     const vec bytes = _mm512_maskz_loadu_epi16(0xffffff, x);
-    const vec order = _mm512_set_epi16(0, 23, 22, 21, 0, 20, 19, 18, 0, 17, 16, 15, 0, 14, 13, 12, 0, 11, 10, 9, 0,
-                                       8, 7, 6, 0, 5, 4, 3, 0, 2, 1, 0);
+    const vec order = _mm512_set_epi16(0, 23, 22, 21, 0, 20, 19, 18, 0, 17, 16, 15, 0, 14, 13, 12, 0, 11, 10,
+                                       9, 0, 8, 7, 6, 0, 5, 4, 3, 0, 2, 1, 0);
     return _mm512_permutexvar_epi16(order, bytes);
 }
 

@@ -1,6 +1,6 @@
-/* The kernels of encryption, decryption and key switching: samplers, small polynomials, encoding and decoding, sums. Plain C in blocks that
- * compilers vectorise, included by kernels_body.h. No branch or index depends on a value, but for the rejected
- * words and bytes, which are public. */
+/* The kernels of encryption, decryption and key switching: samplers, small polynomials, encoding and
+ * decoding, sums. Plain C in blocks that compilers vectorise, included by kernels_body.h. No branch or index
+ * depends on a value, but for the rejected words and bytes, which are public. */
 #ifndef PYBFV_CLIENT_BODY_H
 #define PYBFV_CLIENT_BODY_H
 
@@ -144,7 +144,8 @@ static bool body_ternary(int8_t *restrict out, uint32_t n, const uint8_t *restri
                 continue;
             }
         }
-        /* A rejected byte writes too and is overwritten: the addresses tell where rejections are, never a value. */
+        /* A rejected byte writes too and is overwritten: the addresses tell where rejections are, never a
+         * value. */
         for (size_t k = 0; k < TERNARY_BLOCK && next < n; k++, i++) {
             out[next] = ternary_of(rnd[i]);
             next += (uint32_t)declassify(rnd[i] != TERNARY_REJECT);
@@ -154,17 +155,17 @@ static bool body_ternary(int8_t *restrict out, uint32_t n, const uint8_t *restri
 }
 
 enum {
-    ERROR_BYTES = 6,   /* of one coefficient */
-    ERROR_HALF = 21,   /* bits on either side */
-    ERROR_BLOCK = 256  /* coefficients at a time */
+    ERROR_BYTES = 6,  /* of one coefficient */
+    ERROR_HALF = 21,  /* bits on either side */
+    ERROR_BLOCK = 256 /* coefficients at a time */
 };
 
 static inline uint32_t load_le32(const uint8_t *b) {
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* With the upper half's bits flipped, the bits set in both halves are 21 more than their difference. Sums of 2, 4, 8
- * bits, then of the bytes: 42 at most. */
+/* With the upper half's bits flipped, the bits set in both halves are 21 more than their difference. Sums of
+ * 2, 4, 8 bits, then of the bytes: 42 at most. */
 static void body_error(int8_t *restrict out, size_t n, const uint8_t *restrict rnd) {
     const uint64_t flip = ((UINT64_C(1) << ERROR_HALF) - 1) << ERROR_HALF;
     const uint64_t used = (UINT64_C(1) << (2 * ERROR_HALF)) - 1;
@@ -205,7 +206,8 @@ static uint32_t body_uniform(uint32_t *restrict out, uint32_t filled, uint32_t n
         filled += vec_store_below(out + filled, vec_and(vec_load_bytes(rnd + i), keep), limit);
     }
 #endif
-    /* without a branch on the value, which half of the words may fail: a refused one is overwritten by the next */
+    /* without a branch on the value, which half of the words may fail: a refused one is overwritten by the
+     * next */
     for (; i < bytes && filled < n; i += 4) {
         const uint32_t word = load_le32(rnd + i) & mask;
         out[filled] = word;

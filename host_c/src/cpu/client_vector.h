@@ -1,12 +1,13 @@
-/* Kernels of client_body.h over the vector operations of avx2.c and avx512.c, where compilers find no vectors or poor
- * ones: products of residues in words of 64 bits, the even and the odd ones apart, and Montgomery's reduction. */
+/* Kernels of client_body.h over the vector operations of avx2.c and avx512.c, where compilers find no vectors
+ * or poor ones: products of residues in words of 64 bits, the even and the odd ones apart, and Montgomery's
+ * reduction. */
 #ifndef PYBFV_CLIENT_VECTOR_H
 #define PYBFV_CLIENT_VECTOR_H
 
 #include "rns_vector.h"
 
-/* x mod p by Barrett's reduction, as zq_reduce_product: with x below 2 p^2 the quotient is at most 3 too small, so the
- * remainder is below 4p. */
+/* x mod p by Barrett's reduction, as zq_reduce_product: with x below 2 p^2 the quotient is at most 3 too
+ * small, so the remainder is below 4p. */
 VEC_INLINE vec vec_barrett(struct vec_sums x, const struct zq_mod *mod) {
     const vec barrett = vec_set1(mod->barrett), p = vec_set1(mod->p), p2 = vec_set1(2 * mod->p);
     const vec even = vec_mul_even(vec_shift_right_64(x.even, mod->bits - 1), barrett);
@@ -75,10 +76,10 @@ VEC_INLINE void vec_dot(uint32_t *restrict out, const uint32_t *restrict a, size
     }
 }
 
-/* encode where change->narrow: sums of digits and carry are below 2^32, so sums of products with residues below
- * 2^32 p. In: width a multiple of VEC_LANES. */
-VEC_INLINE void vec_encode(uint32_t *restrict out, size_t out_stride, const uint32_t *restrict y, size_t stride,
-                           size_t width, const struct encode_change *change, uint32_t count) {
+/* encode where change->narrow: sums of digits and carry are below 2^32, so sums of products with residues
+ * below 2^32 p. In: width a multiple of VEC_LANES. */
+VEC_INLINE void vec_encode(uint32_t *restrict out, size_t out_stride, const uint32_t *restrict y,
+                           size_t stride, size_t width, const struct encode_change *change, uint32_t count) {
     const vec half = vec_set1_64(UINT64_C(1) << 31), low_words = vec_set1_64(UINT32_MAX);
     for (size_t c = 0; c < width; c += VEC_LANES) {
         const vec zero = vec_set1(0);

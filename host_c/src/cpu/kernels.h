@@ -27,10 +27,10 @@ struct decode_target {
 
 /* Decoding (secret.c derives it): digits y_i = [t x (q/p_i)^-1] mod p_i to m mod every prime of t. */
 struct decode_change {
-    uint32_t count, targets;                     /* primes of q, of t */
-    uint32_t reciprocal[BFV_MAX_Q_PRIMES][3];    /* floor(2^96 / p_i), little-endian */
-    uint64_t bound;                              /* in units of 2^-64 */
-    uint64_t width[2];                           /* twice it less the sum's error: bits 32 to 95, 0 to 31 */
+    uint32_t count, targets;                  /* primes of q, of t */
+    uint32_t reciprocal[BFV_MAX_Q_PRIMES][3]; /* floor(2^96 / p_i), little-endian */
+    uint64_t bound;                           /* in units of 2^-64 */
+    uint64_t width[2];                        /* twice it less the sum's error: bits 32 to 95, 0 to 31 */
     struct decode_target target[BFV_MAX_T_PRIMES];
 };
 
@@ -83,8 +83,8 @@ struct cpu_kernels {
     /* out += sum over i < count of a_i b_i / 2^32, planes a_stride and b_stride words apart. Alias: none. */
     void (*dot)(uint32_t *out, const uint32_t *a, size_t a_stride, const uint32_t *b, size_t b_stride,
                 uint32_t count, size_t width, const struct bfv_prime *prime);
-    /* The samplers of bfv.h. ternary: false and out unchanged when the bytes don't suffice. uniform: words below
-     * 2^bits that are below p to out[filled..n); gives the new `filled`. */
+    /* The samplers of bfv.h. ternary: false and out unchanged when the bytes don't suffice. uniform: words
+     * below 2^bits that are below p to out[filled..n); gives the new `filled`. */
     bool (*ternary)(int8_t *out, uint32_t n, const uint8_t *rnd, size_t bytes);
     void (*error)(int8_t *out, size_t n, const uint8_t *rnd);
     uint32_t (*uniform)(uint32_t *out, uint32_t filled, uint32_t n, const uint8_t *rnd, size_t bytes,
@@ -98,8 +98,7 @@ struct cpu_kernels {
     uint32_t (*decode)(uint32_t *out, size_t out_stride, const uint32_t *y, size_t stride, size_t width,
                        const struct decode_change *change);
     /* out = the centred x mod from, times 2^32 mod another prime. In: x < from. Alias: none. */
-    void (*recentre)(uint32_t *out, const uint32_t *x, uint32_t from, size_t width,
-                     const struct zq_mod *mod);
+    void (*recentre)(uint32_t *out, const uint32_t *x, uint32_t from, size_t width, const struct zq_mod *mod);
 
     /* out = sum over i < count of y_i inverse[i], less the nearest integer; planes `stride` words apart. */
     void (*fractions)(double *out, const uint32_t *y, size_t stride, uint32_t count, size_t width,

@@ -8,9 +8,9 @@
 #include "../rns.h"
 #include "kernels.h"
 #ifdef BODY_HAS_VEC
+#include "client_vector.h"
 #include "ntt_vector.h"
 #include "rns_vector.h"
-#include "client_vector.h"
 #endif
 
 static void body_ntt_forward(uint32_t *x, uint32_t n, const struct bfv_prime *prime) {
