@@ -196,7 +196,7 @@ def everything(backend: native.Backend) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("kind", ["fault", "wrong"])
-def test_at_every_launch_of_every_operation(kernels: str, kind: str) -> None:
+def test_at_every_run_in_every_operation(kernels: str, kind: str) -> None:
     with cpu() as backend:
         want = list(everything(backend))
     mended = 0
