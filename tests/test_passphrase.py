@@ -190,7 +190,7 @@ def test_passphrases_that_are_none(wrong, tmp_path, cheap, monkeypatch):
         opened(PROTECTED, wrong, monkeypatch)
     assert str(caught.value).isprintable()
     if wrong is not None:  # which writes a key without one
-        with pytest.raises(KeyRefusedError, match="1 to 1024 bytes|UTF-8"):
+        with pytest.raises(KeyRefusedError, match=r"1 to 1024 bytes|UTF-8"):
             write_secret(tmp_path / "k", samples.secret_key(), wrong)
         assert list(tmp_path.iterdir()) == []
 
