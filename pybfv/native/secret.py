@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
+from pybfv.native._encoder import Encoder
 from pybfv.native._lib import (
     BFV,
     Binding,
@@ -26,7 +27,6 @@ from pybfv.native._lib import (
     view,
     words_of,
 )
-from pybfv.native._encoder import Encoder
 from pybfv.native._ring import Ring
 
 
