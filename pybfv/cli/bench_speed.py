@@ -68,6 +68,8 @@ def growth_command(quick: bool, plot: str | None, output: str | None, force: boo
     check_free(plot, force)
     from pybfv.bench import growth
 
+    if plot is not None:
+        growth.check_plot(plot)
     document = growth.measure(growth.QUICK if quick else growth.WHOLE, note)
     if plot is not None:
         growth.draw(document, plot, force)

@@ -12,8 +12,8 @@ NOTES = (
     "Read ratios: times belong to the machine named above.",
     "SEAL is that of TenSEAL's wheel, through tenseal.sealapi, without HEXL; the row with HEXL is quoted from another",
     "machine and scaled by how long SEAL's own square takes here.",
-    "pybfv accumulates distinct ciphertexts from huge pages; SEAL's sum runs over as many distinct ones, its squares and",
-    "products over few in turn. Neither relinearises, but where a job says so.",
+    "pybfv accumulates distinct ciphertexts from huge pages; SEAL's sum runs over as many distinct ones, its squares",
+    "and products over few in turn. Neither relinearises, but where a job says so.",
 )
 """Lines under the table."""
 

@@ -154,7 +154,8 @@ def _seal_side(seal: SealSide, squared: Any, products: bool) -> Document:
     return {
         "side": f"SEAL {seal.kind}", "n": seal.n, "data_level_bits": round(seal.bits, 1), "t": seal.t,
         "bytes_per_ciphertext": seal.bytes,
-        "relinearised": False, "security": "none (its check is off)" if seal.kind == LIKE else "128 bits, 2018 standard",
+        "relinearised": False,
+        "security": "none (its check is off)" if seal.kind == LIKE else "128 bits, 2018 standard",
         "noise_budget_after_sum": seal.budget(seal.sum()),
         "noise_budget_after_squares": seal.budget(squared) if products else None,
     }  # fmt: skip
