@@ -67,20 +67,13 @@ const char *bfv_body(uint32_t index);
 
 /* ---- tables ----------------------------------------------------------- */
 
-enum { BFV_CSV_TEXT = 1 << 30 }; /* bytes of text in one call */
-
-/* Reads the plain records of a delimited text into rows `first` up to `room`, and stops where the rows or the
- * complete lines end. text: an encoding that contains ASCII; delimiter and mark (of decimals) are ASCII and
- * differ. A plain record is one line, ended by LF or CRLF, of at most 65536 bytes and exactly `columns`
- * cells; blanks before a cell are skipped unless they are the delimiter, cells may stand in double quotes.
- * wanted[columns]: where a column's numbers go, -1: nowhere. Out, for each wanted column [room]: mantissa,
- * decimals: of -?[0-9]*mark?[0-9]* with 1 to 18 digits the number mantissa * 10^-decimals, of any other cell
- * 0 and -1; spans: where the cell's text begins and ends. rows: the row after the last one read. used: bytes
- * of their lines. Both are set with BFV_E_UNSUPPORTED too, which means that the next record is not plain;
- * rows from *rows on are then undefined. */
-int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
-                 const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
-                 uint32_t *spans, uint64_t *rows, uint64_t *used);
+/* Numbers of cells: cell k is the text from byte ends[k] up to ends[k + 1]; ends[0..count] ascend and lie in
+ * the text. mark: of decimals, ASCII. Out [count]: the number mantissa * 10^-decimals of a cell
+ * -?[0-9]*mark?[0-9]* with 1 to 18 digits and perhaps blanks before it, of any other cell 0 and -1. The text
+ * is ASCII or an encoding that contains it. Neither output may overlap an input (not checked) or the other.
+ */
+int bfv_decimals(const uint8_t *text, uint64_t size, const int32_t *ends, uint64_t count, uint8_t mark,
+                 int64_t *mantissa, int64_t *decimals);
 
 /* ---- ring ------------------------------------------------------------- */
 

@@ -35,8 +35,8 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(put_checks_residues)                                                                                   \
     X(arguments)                                                                                             \
     X(arguments_texts)                                                                                       \
-    X(arguments_csv)                                                                                         \
-    X(csv)                                                                                                   \
+    X(arguments_decimals)                                                                                    \
+    X(decimals)                                                                                              \
     X(arguments_ring)                                                                                        \
     X(arguments_random)                                                                                      \
     X(arguments_encrypt)                                                                                     \
