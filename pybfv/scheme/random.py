@@ -6,10 +6,11 @@ states it byte by byte, since the second kind is part of the file format.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from pybfv import native
 from pybfv.entropy import fresh_bytes
 from pybfv.errors import InternalError
 from pybfv.native import Ring
@@ -33,51 +34,53 @@ class Stream:
 
     def read(self, size: int) -> np.ndarray:
         """The stream's next ``size`` bytes, uint8 [size]."""
-        out = np.zeros(size + 15, dtype=np.uint8)
-        done = self._encryptor.update_into(memoryview(out)[:size], memoryview(out))
-        return out[:done]
+        out = np.empty(size + _MORE, dtype=np.uint8)
+        self.read_into(out, size)
+        return out[:size]
+
+    def read_into(self, out: np.ndarray, size: int) -> None:
+        """The next ``size`` bytes into ``out``, uint8 with 15 bytes of room more, which are not written."""
+        self._encryptor.update_into(_zeros(size), out)
+
+
+_MORE = 15
+"""Room that the library asks for beyond its output, for modes that fill up blocks."""
+
+
+@lru_cache(maxsize=16)
+def _zeros(size: int) -> bytes:
+    """What is encrypted: the key stream itself comes out."""
+    return bytes(size)
 
 
 def private_bytes(size: int) -> np.ndarray:
     """``size`` bytes that nobody else knows, from a seed that is used once and forgotten."""
-    return private_streams(1, size)[0]
+    return Stream(fresh_seed()).read(size)
 
 
-def private_streams(count: int, size: int, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
-    """``count`` times ``size`` bytes that nobody else knows, uint8 [count, size], each from a seed of its own."""
-    out = np.empty((count, size), dtype=np.uint8) if out is None else out
-    seeds = fresh_seeds(count)
-    try:
-        if not native.random_streams(seeds, out, threads):
-            for row, seed in zip(out, seeds, strict=True):
-                row[:] = Stream(seed.tobytes()).read(size)
-    finally:
-        seeds.fill(0)
-    return out
+class PrivateStreams:
+    """A buffer of rows of ``size`` bytes that nobody else knows, each from a seed of its own; used again and again."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._buffer = np.empty(_MORE, dtype=np.uint8)
+
+    def draw(self, count: int) -> np.ndarray:
+        """``count`` fresh rows, uint8 [count, size], the caller's to wipe before the next call."""
+        if len(self._buffer) < count * self.size + _MORE:
+            self._buffer = np.empty(count * self.size + _MORE, dtype=np.uint8)
+        for k in range(count):
+            Stream(fresh_seed()).read_into(self._buffer[k * self.size :], self.size)
+        return self._buffer[: count * self.size].reshape(count, self.size)
 
 
 def fresh_seeds(count: int) -> np.ndarray:
     """``count`` seeds as `fresh_seed` gives them, uint8 [count, 32]."""
-    return np.frombuffer(bytearray(fresh_bytes(SEED_BYTES * count)), dtype=np.uint8).reshape(count, SEED_BYTES)
+    return np.frombuffer(b"".join(fresh_seed() for _ in range(count)), dtype=np.uint8).reshape(count, SEED_BYTES)
 
 
 def expand_uniform(ring: Ring, seed: bytes, out: np.ndarray) -> np.ndarray:
     """The uniform polynomial of a public seed, residues [L, N] in NTT form, into ``out``."""
-    if len(seed) != SEED_BYTES:
-        raise InternalError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
-    return expand_seeds(ring, np.frombuffer(seed, dtype=np.uint8)[None], out[None])[0]
-
-
-def expand_seeds(ring: Ring, seeds: np.ndarray, out: np.ndarray, threads: int = 1) -> np.ndarray:
-    """The uniform polynomials of seeds, uint8 [count, 32], into ``out`` [count, L, N]."""
-    if not ring.expand_seeds(seeds, out, threads):
-        for seed, polys in zip(seeds, out, strict=True):
-            _expand(ring, seed.tobytes(), polys)
-    return out
-
-
-def _expand(ring: Ring, seed: bytes, out: np.ndarray) -> None:
-    """By the library that brings AES for every machine."""
     for i, p in enumerate(ring.primes):
         stream = Stream(seed, i)
         bits = p.bit_length()
@@ -87,3 +90,4 @@ def _expand(ring: Ring, seed: bytes, out: np.ndarray) -> None:
             words = ((ring.n - filled) << bits) // p
             chunk = stream.read(4 * (words + words // 32 + 64))
             filled = ring.expand_uniform(i, chunk, out[i], filled)
+    return out
