@@ -29,8 +29,19 @@ class Stream:
     def __init__(self, seed: bytes, index: int = 0) -> None:
         if len(seed) != SEED_BYTES:
             raise InternalError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
-        block = index.to_bytes(4, "little") + bytes(12)
-        self._encryptor = Cipher(algorithms.AES(bytes(seed)), modes.CTR(block)).encryptor()
+        self._seed = bytes(seed)
+        self._encryptor = Cipher(algorithms.AES(self._seed), modes.CTR(self._block(index))).encryptor()
+
+    @staticmethod
+    def _block(index: int) -> bytes:
+        return index.to_bytes(4, "little") + bytes(12)
+
+    def restart(self, index: int) -> None:
+        """Goes on with the key stream from another prime's counter block."""
+        if hasattr(self._encryptor, "reset_nonce"):  # cryptography 43 and later; a new cipher is dearer
+            self._encryptor.reset_nonce(self._block(index))
+        else:
+            self.__init__(self._seed, index)
 
     def read(self, size: int) -> np.ndarray:
         """The stream's next ``size`` bytes, uint8 [size]."""
@@ -81,13 +92,17 @@ def fresh_seeds(count: int) -> np.ndarray:
 
 def expand_uniform(ring: Ring, seed: bytes, out: np.ndarray) -> np.ndarray:
     """The uniform polynomial of a public seed, residues [L, N] in NTT form, into ``out``."""
+    stream, room = Stream(seed), np.empty(0, dtype=np.uint8)
     for i, p in enumerate(ring.primes):
-        stream = Stream(seed, i)
-        bits = p.bit_length()
+        if i > 0:
+            stream.restart(i)
         filled = 0
         while filled < ring.n:
             # expected words for what is missing, and a little more so that one read mostly does
-            words = ((ring.n - filled) << bits) // p
-            chunk = stream.read(4 * (words + words // 32 + 64))
-            filled = ring.expand_uniform(i, chunk, out[i], filled)
+            words = ((ring.n - filled) << p.bit_length()) // p
+            size = 4 * (words + words // 32 + 64)
+            if len(room) < size + _MORE:
+                room = np.empty(size + _MORE, dtype=np.uint8)
+            stream.read_into(room, size)
+            filled = ring.expand_uniform(i, room[:size], out[i], filled)
     return out

@@ -11,12 +11,14 @@ enum { MOST = 300, PATTERNS = 6 };
 /* Bytes of a kind: zeros, ones, single bits, runs, few different ones, any. */
 static void patterned(uint8_t *data, size_t size, uint32_t pattern) {
     for (size_t k = 0; k < size; k++) {
-        data[k] = pattern == 0   ? 0
-                  : pattern == 1 ? 255
-                  : pattern == 2 ? (uint8_t)(random64() % 23 == 0 ? 1U << (random64() % 8) : 0)
-                  : pattern == 3 ? (uint8_t)random_runs()
-                  : pattern == 4 ? (uint8_t)(random64() % 4 == 0 ? 255 : 252 + random64() % 3)
-                                 : (uint8_t)random64();
+        const uint64_t any = random64();
+        const uint64_t byte = pattern == 0   ? 0
+                              : pattern == 1 ? 255
+                              : pattern == 2 ? (any % 23 == 0 ? UINT64_C(1) << any / 23 % 8 : 0)
+                              : pattern == 3 ? random_runs()
+                              : pattern == 4 ? (any % 4 == 0 ? 255 : 252 + any / 4 % 3)
+                                             : any;
+        data[k] = (uint8_t)byte;
     }
 }
 
