@@ -28,6 +28,35 @@ int bfv_expand_uniform(const bfv_ring *ring, uint32_t index, const uint8_t *stre
     return BFV_OK;
 }
 
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled) {
+    if (!ring_is_open(ring) || streams == NULL || !is_aligned(bytes, _Alignof(size_t)) ||
+        !is_aligned(out, _Alignof(uint32_t)) || !is_aligned(filled, _Alignof(uint32_t))) {
+        return BFV_E_ARGUMENT;
+    }
+    const size_t count = ring->count, out_bytes = ring_poly_words(ring) * sizeof *out;
+    size_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes[i] % 4 != 0 || bytes[i] > PTRDIFF_MAX - total) {
+            return BFV_E_ARGUMENT;
+        }
+        total += bytes[i];
+    }
+    if (overlaps(streams, total, out, out_bytes) || overlaps(streams, total, filled, count * sizeof *filled) ||
+        overlaps(bytes, count * sizeof *bytes, out, out_bytes) ||
+        overlaps(bytes, count * sizeof *bytes, filled, count * sizeof *filled) ||
+        overlaps(out, out_bytes, filled, count * sizeof *filled)) {
+        return BFV_E_ARGUMENT;
+    }
+    for (uint32_t i = 0; i < count; i++, out += ring->n) {
+        const struct bfv_prime *prime = &ring->prime[i];
+        const uint32_t mask = (UINT32_C(1) << prime->bits) - 1;
+        filled[i] = ring->body->uniform(out, 0, ring->n, streams, bytes[i], prime->p, mask);
+        streams += bytes[i];
+    }
+    return BFV_OK;
+}
+
 size_t bfv_ternary_bytes(uint32_t n) {
     return (size_t)n + n / 8 + 64;
 }

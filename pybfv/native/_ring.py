@@ -196,6 +196,20 @@ class Ring:
         check(status, "expand_uniform")
         return int(position[0])
 
+    def expand_planes(self, streams: Any, sizes: Sequence[int], out: np.ndarray) -> list[int]:
+        """`expand_uniform` of every prime from its start: streams in turn, ``sizes`` bytes of each, to ``out`` [L, N].
+
+        Returns how many residues of each plane are there.
+        """
+        check_array(out, self._tail, "out", write=True)
+        data = view(BFV, "uint8_t[]", streams, "streams")
+        if len(sizes) != len(self.primes) or any(size < 0 or size % 4 for size in sizes) or sum(sizes) > len(data):
+            raise UsageError("streams must hold a multiple of 4 bytes for each prime")
+        filled = BFV.ffi.new("uint32_t[]", len(self.primes))
+        bytes_ = BFV.ffi.new("size_t[]", list(sizes))
+        check(BFV.lib.bfv_expand_planes(self.pointer, data, bytes_, self._u32(out, True), filled), "expand_planes")
+        return list(filled)
+
     def encrypt_bytes(self, parts: int) -> int:
         """Random bytes that one encryption with 2 or 3 parts takes."""
         check_integer(parts, 2, 3, "parts")

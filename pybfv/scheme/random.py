@@ -6,7 +6,9 @@ states it byte by byte, since the second kind is part of the file format.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -90,19 +92,29 @@ def fresh_seeds(count: int) -> np.ndarray:
     return np.frombuffer(b"".join(fresh_seed() for _ in range(count)), dtype=np.uint8).reshape(count, SEED_BYTES)
 
 
+@lru_cache(maxsize=64)
+def _expansion(primes: tuple[int, ...], n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Bytes of each prime's stream that suffice but once in 2^20 or less often, and where each begins."""
+    sizes = []
+    for p in primes:
+        share = p / 2.0 ** p.bit_length()  # of the words that are taken
+        words = math.ceil((n + 5 * math.sqrt(n * (1 - share)) + 16) / share)
+        sizes.append(4 * words)
+    return tuple(sizes), tuple(accumulate(sizes, initial=0))
+
+
 def expand_uniform(ring: Ring, seed: bytes, out: np.ndarray) -> np.ndarray:
     """The uniform polynomial of a public seed, residues [L, N] in NTT form, into ``out``."""
-    stream, room = Stream(seed), np.empty(0, dtype=np.uint8)
-    for i, p in enumerate(ring.primes):
+    sizes, starts = _expansion(ring.primes, ring.n)
+    room, stream = np.empty(starts[-1] + _MORE, dtype=np.uint8), Stream(seed)
+    for i, (start, size) in enumerate(zip(starts, sizes, strict=False)):
         if i > 0:
             stream.restart(i)
-        filled = 0
+        stream.read_into(room[start:], size)
+    for i, filled in enumerate(ring.expand_planes(room, sizes, out)):
+        if filled < ring.n:
+            stream.restart(i)
+            stream.read(sizes[i])  # what has been looked at
         while filled < ring.n:
-            # expected words for what is missing, and a little more so that one read mostly does
-            words = ((ring.n - filled) << p.bit_length()) // p
-            size = 4 * (words + words // 32 + 64)
-            if len(room) < size + _MORE:
-                room = np.empty(size + _MORE, dtype=np.uint8)
-            stream.read_into(room, size)
-            filled = ring.expand_uniform(i, room[:size], out[i], filled)
+            filled = ring.expand_uniform(i, stream.read(4 * ring.n), out[i], filled)
     return out

@@ -109,6 +109,29 @@ void test_arguments_many(void) {
     CHECK(bfv_encrypt_many(ring, pk, encoder, NULL, 1, 0, COUNT, rnd, need, 1, out, 1) == BFV_OK);
     CHECK(bfv_encrypt_many(ring, pk, coefficients, values, 1, N, COUNT, rnd, need, 1, out, 1) == BFV_OK);
 
+    memcpy(pool_before, pool, sizeof pool);
+    const uint8_t *const streams = (const uint8_t *)pool;
+    size_t sizes[L] = {64, 32};
+    uint32_t filled[L] = {0};
+    for (size_t k = 0; k < 2; k++) {
+        REFUSED(bfv_expand_planes(no_rings[k], streams, sizes, out, filled));
+    }
+    REFUSED(bfv_expand_planes(ring, NULL, sizes, out, filled));
+    REFUSED(bfv_expand_planes(ring, streams, NULL, out, filled));
+    REFUSED(bfv_expand_planes(ring, streams, shifted(sizes, 1), out, filled));
+    REFUSED(bfv_expand_planes(ring, streams, sizes, NULL, filled));
+    REFUSED(bfv_expand_planes(ring, streams, sizes, shifted(out, 1), filled));
+    REFUSED(bfv_expand_planes(ring, streams, sizes, out, NULL));
+    REFUSED(bfv_expand_planes(ring, streams, sizes, out, shifted(filled, 2)));
+    REFUSED(bfv_expand_planes(ring, (const uint8_t *)out - 95, sizes, out, filled));
+    REFUSED(bfv_expand_planes(ring, streams, sizes, out, out + POLY - 1));
+    REFUSED(bfv_expand_planes(ring, (const uint8_t *)filled, sizes, out, filled));
+    sizes[1] = 33;
+    REFUSED(bfv_expand_planes(ring, streams, sizes, out, filled));
+    sizes[1] = SIZE_MAX - 3;
+    REFUSED(bfv_expand_planes(ring, streams, sizes, out, filled));
+    sizes[1] = 0;
+    CHECK(bfv_expand_planes(ring, streams, sizes, out, filled) == BFV_OK && filled[1] == 0);
     bfv_secret_close(secret);
     bfv_encoder_close(encoder);
     bfv_encoder_close(foreign);

@@ -71,6 +71,30 @@ static inline void slots_of(const bfv_ring *ring, const struct numbers *r, const
     free(m), free(x), free(found), free(right);
 }
 
+/* Planes expanded at once and one by one. */
+static inline void planes(const bfv_ring *ring, const struct numbers *r, struct input *in) {
+    size_t sizes[FUZZ_MAX_PRIMES], total = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        total += sizes[i] = 4 * (size_t)pick(in, 80);
+    }
+    uint64_t state = next_byte(in);
+    uint8_t *streams = fresh(total);
+    uint32_t *out = fresh(r->poly * sizeof *out), *plane = fresh(r->n * sizeof *plane), filled[FUZZ_MAX_PRIMES];
+    for (size_t k = 0; k < total; k++) {
+        streams[k] = (uint8_t)mix(&state);
+    }
+    EXPECT(bfv_expand_planes(ring, streams, sizes, out, filled) == BFV_OK);
+    const uint8_t *at = streams;
+    for (uint32_t i = 0; i < r->count; at += sizes[i], i++) {
+        uint32_t one = 0;
+        EXPECT(bfv_expand_uniform(ring, i, at, sizes[i], plane, &one) == BFV_OK && one == filled[i]);
+        EXPECT(memcmp(plane, out + (size_t)i * r->n, one * sizeof *plane) == 0);
+    }
+    sizes[0]++;
+    EXPECT(bfv_expand_planes(ring, streams, sizes, out, filled) == BFV_E_ARGUMENT);
+    free(streams), free(out), free(plane);
+}
+
 /* Key switching is linear, and nothing of zero. */
 static inline void switching(const bfv_ring *ring, const struct numbers *r, struct input *in) {
     const uint32_t poly = r->poly;

@@ -546,6 +546,7 @@ static void call_lift(struct world *w, struct input *in) {
             EXPECT(out[3 * poly + k] == 0);
         }
         switching(w->ring, &w->r, in);
+        planes(w->ring, &w->r, in);
         next_residues(in, &w->r, 1, false, x);
         EXPECT(bfv_lift(lifter, x, 1, x + poly - 1) == BFV_E_ARGUMENT);
         EXPECT(bfv_lift(lifter, x, 1, x + poly) == BFV_OK);
