@@ -144,14 +144,10 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 
-/* Key streams of `count` seeds of 32 bytes, AES-256 in counter mode as FORMAT.md says, from counter block
- * (0, 0, 0, 0): out [count][bytes]. By the CPU's own instructions: BFV_E_UNSUPPORTED where it has none.
- * threads: at most BFV_MAX_THREADS, 0 for all cores. */
-int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out);
-
-/* The uniform polynomials of `count` seeds, [count][L][N] in NTT form: FORMAT.md's expansion. As above. */
-int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
-                     uint32_t *out);
+/* The same for all primes at once: bytes[i] (a multiple of 4) of stream i, which lies behind stream i - 1, to plane i of
+ * out [L][N]; filled [L] is set: where it is less than N, bfv_expand_uniform goes on. */
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled);
 
 /* ---- encoder: integers to scaled plaintexts ----------------------------- */
 

@@ -1,7 +1,7 @@
 /* Sequences of calls on rings, samplers, encoders and secret keys: arguments that are missing, overlap, are
  * not aligned or out of range give their status and change nothing; all others compute what plain arithmetic
  * does. */
-#include "fuzz.h"
+#include "fuzz_client.h"
 
 enum { MAX_POLYS = 3, MAX_STEPS = 60, WORDS = MAX_POLYS * FUZZ_MAX_POLY };
 
@@ -512,6 +512,8 @@ static void call_batched(struct world *w, struct input *in) {
         }
         m[n - 1] = modulus;
         EXPECT(bfv_decode_slots(encoder, m, 1, slots) == BFV_E_ARGUMENT);
+        batches(w->ring, w->secret, &w->r, encoder, values, used, in);
+        slots_of(w->ring, &w->r, encoder, modulus, count, x, in);
         free(slots);
         free(x);
     }
@@ -535,8 +537,16 @@ static void call_lift(struct world *w, struct input *in) {
     bfv_lifter *lifter = NULL;
     EXPECT(bfv_lifter_open(w->ring, wide, count, &lifter) == (good ? BFV_OK : BFV_E_ARGUMENT));
     if (good) {
-        uint32_t *x = fresh((poly + count * n) * sizeof *x), *out = fresh(poly * sizeof *out);
+        uint32_t *x = fresh((poly + count * n) * sizeof *x), *out = fresh(6 * poly * sizeof *out);
         const uint64_t t[] = {1, 0};
+        const uint32_t *const zero[] = {out + poly};
+        EXPECT(bfv_scaled_dot(lifter, t, 2, zero, zero, 1, out + 3 * poly) == BFV_OK);
+        EXPECT(bfv_scaled_dot(lifter, t, 2, zero, zero, 1, out) == BFV_E_ARGUMENT);
+        for (uint32_t k = 0; k < 3 * poly; k++) {
+            EXPECT(out[3 * poly + k] == 0);
+        }
+        switching(w->ring, &w->r, in);
+        planes(w->ring, &w->r, in);
         next_residues(in, &w->r, 1, false, x);
         EXPECT(bfv_lift(lifter, x, 1, x + poly - 1) == BFV_E_ARGUMENT);
         EXPECT(bfv_lift(lifter, x, 1, x + poly) == BFV_OK);
