@@ -88,7 +88,10 @@ def embeddings(x: np.ndarray) -> np.ndarray:
     np.negative(x[..., n // 2 :], out=half.imag, dtype=np.float64)  # conjugates: numpy's FFT has the other sign
     half *= _twist(n)
     values = np.fft.fft(half)
-    return values.real**2 + values.imag**2
+    found = values.real**2 + values.imag**2
+    for copy in (half, values):  # of a key
+        copy.fill(0)
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -101,7 +104,9 @@ def measure(s: np.ndarray, e: np.ndarray) -> KeyFunctionals:
     """The functionals of a key: s ternary and e the error, n coefficients each."""
     if s.ndim != 1 or s.shape != e.shape:
         raise PlanError(f"a key's s and e must be vectors of one length, not {s.shape} and {e.shape}")
-    of_s, of_e = embeddings(np.stack([s, e]))
+    both = np.stack([s, e])
+    of_s, of_e = embeddings(both)
+    both.fill(0)
     r = 1 + of_s
     w = TERNARY_VARIANCE * of_e + ERROR_VARIANCE * r
     rw, w2, count = r * w, w * w, len(w)
