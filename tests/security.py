@@ -38,6 +38,7 @@ CLAIMS: list[tuple[str, tuple[str, ...]]] = [
     ("secrets: not in core dumps, texts, pickles; locked; randomness fails closed", ("test_secrets.py",)),
     ("totals: known attacks on rows fail, with the secret key in hand", ("test_totals.py",)),
     ("results that were tampered with do not decrypt", ("test_guards.py",)),
+    ("what a DPU got wrong or did not do is found, and done again or refused", ("test_dpu_faults.py",)),
     (
         "noise is what is predicted, and never above its bound",
         ("test_noise.py", "test_noise_observed.py", "test_evaluator_noise.py"),
