@@ -273,7 +273,8 @@ def draw(document: dict[str, Any], path: str, force: bool = False) -> None:
         if series["expected"] != "falling":
             ends = [series["sizes"][0], series["sizes"][-1]]
             axes.plot(ends, [1e3 * (series["fixed"] + series["per_unit"] * x) for x in ends], "-")
-        axes.set(xlabel=series["against"], ylabel="ms", title=series["job"], ylim=(0, None))
+        axes.set_title(series["job"], fontsize=8)
+        axes.set(xlabel=series["against"], ylabel="ms", ylim=(0, None))
     drawn = BytesIO()
     figure.savefig(drawn, format=kind)
     with atomic_output(path, force=force) as stream:
