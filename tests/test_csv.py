@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pybfv.client import csvio
 from pybfv.client.csvio import CsvOptions, blocks, read_header, records, scan, spool
 from pybfv.client.csvnumbers import Numbers, read_numbers
+from pybfv.client.csvrecords import Table
 from pybfv.errors import DataError, MissingInputError, UsageError
 from pybfv.workload import ONES, Column, ColumnBounds
 
@@ -452,3 +453,27 @@ def test_a_regular_file_is_not_copied(path: Write) -> None:
     source = path("a\n1\n")
     with spool(source) as same:
         assert same is source
+
+
+@pytest.mark.parametrize("size", [900, 1000, 1023, 5000, 60_000])
+def test_long_records_are_not_taken_for_an_open_quote(path: Write, size: int) -> None:
+    count = 8_000_000 // size
+    source = path("a,b\n" + "".join(f"{k},{'x' * size}\n" for k in range(count)))
+    found = scan(source, PLAIN, ["a"])
+    assert (found.rows, found.columns["a"].max) == (count, count - 1)
+
+
+def test_lines_of_records_that_go_over_several() -> None:
+    text = 'a,b\n1,"x\ny"\n\n"2","\r\n\r"\n3,z\nbad,w\n'
+    table = Table("t", iter([text.encode()]), PLAIN)
+    batch = table.read(10, [0])
+    assert batch.lines == [3, 7, 8, 9]
+    bare = Table("t", iter([b'"1\n",2\n3,4\n5\n']), CsvOptions(header=False))
+    with pytest.raises(DataError, match="t line 4: 1 cells"):
+        bare.read(10, [0])
+
+
+def test_the_first_fault_is_told() -> None:
+    table = Table("t", iter([b'a,b\n1,2\n3\n4,"5"6\n']), PLAIN)
+    with pytest.raises(DataError, match="t line 3: 1 cells, but 2 columns"):
+        table.read(10, [0])

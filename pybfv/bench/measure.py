@@ -1,4 +1,4 @@
-"""What the benchmarks share: rows, interleaved timing, the machine's name."""
+"""What the benchmarks share: rows, timing, the machine's name."""
 
 from __future__ import annotations
 
@@ -42,22 +42,6 @@ class Row:
         if self.above is not None:
             return value > self.above
         return None if self.below is None else value < self.below
-
-
-def interleaved(repeats: int, *works: Callable[[], object]) -> list[float]:
-    """The median CPU seconds of each work, all run in turn ``repeats`` times after one warm-up.
-
-    CPU time of the whole process, user and system: what else runs on the machine counts less, and a
-    second thread would count as well.
-    """
-    times: list[list[float]] = [[] for _ in works]
-    for repeat in range(repeats + 1):
-        for work, found in zip(works, times, strict=True):
-            start = time.process_time()
-            work()
-            if repeat:
-                found.append(time.process_time() - start)
-    return [median(found) for found in times]
 
 
 def wall(repeats: int, work: Callable[[], object]) -> float:

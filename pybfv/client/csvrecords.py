@@ -91,7 +91,7 @@ class Table:
         rows: list[Any] = []
         lines: list[int] = []
         source = self._lines
-        source.rows = rows
+        source.watch(rows)
         pick: Callable[[list[str]], Any] = itemgetter(*positions) if positions else len
         width, reader, before, end = len(self.names), self._reader, self._before, source.taken + _BATCH_CHARACTERS
         add_row, add_line, left = rows.append, lines.append, count

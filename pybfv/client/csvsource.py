@@ -238,8 +238,8 @@ class Lines:
     """Text lines with their ends (LF, CRLF or CR), from chunks of bytes; a byte order mark is dropped.
 
     DataError, with line or byte, on undecodable bytes, NUL characters and overlong lines or records.
-    `started`: whether there was any byte. `taken`: characters read so far. `rows`: a list that grows with
-    each record that the caller completes; when it stands still for too long, a quote was never closed.
+    `started`: whether there was any byte. `taken`: characters read so far. When what is watched
+    stands still for too long, a quote was never closed.
     `lines`, `offset`: how many lines and bytes of the source come before the chunks.
     """
 
@@ -248,7 +248,12 @@ class Lines:
         self._count, self._pending = lines, ""  # complete lines given out, start of the next one
         self.started = False
         self.taken = 0
-        self.rows: list[object] = []
+        self._rows: Sequence[object] = ()
+        self._watched = 0
+
+    def watch(self, rows: Sequence[object]) -> None:
+        """From now on `rows` grows with each record that the caller completes."""
+        self._rows, self._watched = rows, self._watched + 1
 
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(self._batches())
@@ -267,7 +272,7 @@ class Lines:
                     f"{self._name} line {line}: a NUL character; is it a text file? For {kind[:6].upper()} give "
                     f"--encoding {kind}"
                 )
-            here = (id(self.rows), len(self.rows))
+            here = (self._watched, len(self._rows))
             waiting = waiting + len(text) - text.count("\n") if here == last else 0
             last = here
             lines = _split(self._pending + text)

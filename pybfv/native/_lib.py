@@ -57,6 +57,14 @@ BFV = Binding(_public_cdef)
 """The binding of bfv.h."""
 
 
+def _crc_cdef() -> str:
+    return next(line for line in _public_cdef().splitlines() if " bfv_crc32c(" in line)
+
+
+_CRC = Binding(_crc_cdef)
+"""Of bfv.h the checksum alone: whoever only reads files need not wait for all declarations to be parsed."""
+
+
 def check(status: int, what: str, **messages: str) -> None:
     """Raises the error of a negative status; the one place where statuses become errors.
 
@@ -191,8 +199,8 @@ def words_of(values: Sequence[int], words: int, *, signed: bool) -> bytearray:
 def crc32c(data: Any, crc: int = 0) -> int:
     """CRC-32C (Castagnoli) of a C-contiguous buffer, continued from ``crc``."""
     check_integer(crc, 0, 2**32 - 1, "crc")
-    buffer = view(BFV, "uint8_t[]", data, "data")
-    return int(BFV.lib.bfv_crc32c(crc, buffer, len(buffer)))
+    buffer = view(_CRC, "uint8_t[]", data, "data")
+    return int(_CRC.lib.bfv_crc32c(crc, buffer, len(buffer)))
 
 
 def bodies() -> list[str]:
