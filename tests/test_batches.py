@@ -83,7 +83,7 @@ def test_a_batch_refuses(world) -> None:
         with pytest.raises(UsageError, match="threads"):
             public.BatchEncryptor(ring, pk, 10**6).encrypt(encoder, [[1]], out)
         uniform = rnd.expand_uniform(ring, bytes(32), native.empty(pk.shape[1:]))
-        with pytest.raises(DataError, match="^told$"):
+        with pytest.raises(DataError, match=r"^told$"):
             phase_slots(ring, uniform, encoder, 1, "told")
         with native.Encoder.coefficients(ring, 257) as coefficients, pytest.raises(UsageError, match="no slots"):
             phase_slots(ring, uniform, coefficients, 1)

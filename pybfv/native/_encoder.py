@@ -102,7 +102,7 @@ class Encoder:
             raise UsageError("values must be integers: scale them first") from None
 
     def _words(self, rows: Sequence[np.ndarray | Sequence[int]]) -> tuple[Any, int, int]:
-        """A buffer of rows of values, words of each value, values of each row; UsageError when rows differ in length."""
+        """A buffer of rows of values, words of each value, values of a row; UsageError when rows differ in length."""
         found = [self._numbers(values) for values in rows]
         count = len(found[0])
         if any(len(row) != count for row in found):
