@@ -11,11 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-<<<<<<< HEAD
-from pybfv.cli import bench_paper, passphrase, show, signing, steps  # noqa: F401  they join the group
-=======
-from pybfv.cli import bench_paper, bench_speed, passphrase, show, steps  # noqa: F401  they join the group
->>>>>>> e38d54098d032cc4bd63addfed3ea6b7178241e6
+from pybfv.cli import bench_paper, bench_speed, passphrase, show, signing, steps  # noqa: F401  they join the group
 from pybfv.cli.group import cli
 from pybfv.cli.tools import note
 from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError
