@@ -333,7 +333,7 @@ def document(
     missing: str,
     max_rows: int,
     max_contributions: int,
-    min_contributors: int,
+    min_contributors: int = 1,
     reveal: str,
     packing: str,
     product: str,
