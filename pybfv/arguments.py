@@ -94,6 +94,7 @@ _ARGUMENTS = {
     "--bounds": "bounds",
     "--max-rows": "max_rows",
     "--max-contributions": "max_contributions",
+    "--min-contributors": "min_contributors",
     "--missing": "missing",
     "--plain-modulus": "plain_moduli",
     "--product": "product",
@@ -108,7 +109,7 @@ _ARGUMENTS = {
 """Options of the command line and what they are in pybfv.flow."""
 _OPTION = re.compile(
     r'"(?:[^"]|"")*"|(?<![\w-])(?:'  # a name in quotes is not ours
-    r"(--(?:max-rows|max-contributions)) (N|[0-9]+)\b|"
+    r"(--(?:max-rows|max-contributions|min-contributors)) (N|[0-9]+)\b|"
     r"(--(?:missing|product|reveal|set)) (drop|error|scaled|scale-free|slots|totals|\w+_q[0-9]+)\b|"
     rf"({'|'.join(sorted(_ARGUMENTS, reverse=True))})(?![\w-]))"
 )

@@ -33,6 +33,7 @@ from pybfv.client.plan import make_study
 from pybfv.client.propose import propose
 from pybfv.engine import CPU, Engine
 from pybfv.errors import (
+    DataError,
     InternalError,
     MissingInputError,
     OutputError,
@@ -46,6 +47,7 @@ from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.protect import Passphrase, passphrase_bytes
 from pybfv.io.result import Result, read_result, write_result
 from pybfv.io.secret_key import SecretKey, write_secret
+from pybfv.io.sign import SigningKey, Trust
 from pybfv.server.accumulate import accumulate, merge
 from pybfv.server.backend import opener
 from pybfv.server.finish import COMBINED, finish, require_key
@@ -91,6 +93,7 @@ def plan(
     bounds: Mapping[str, Any] | Sequence[str] | str = (),
     max_rows: int | None = None,
     max_contributions: int | None = None,
+    min_contributors: int = 1,
     reveal: str = "totals",
     missing: str = "error",
     product: str | None = None,
@@ -105,6 +108,7 @@ def plan(
     decimal.Decimal; the number of decimals of LO and HI is the column's scale. A table without rows serves when every
     column has bounds and ``max_rows`` is given.
     ``product``: "scale-free" or "scaled" restricts the choice; None leaves it to the planner.
+    ``min_contributors``: no result of the study is made, or decrypted, over fewer contributions.
     """
     options = _options(options)
     moduli = plain_moduli if isinstance(plain_moduli, list | tuple) else [plain_moduli]
@@ -118,6 +122,7 @@ def plan(
             bounds=bounds_texts(bounds, options.decimal),
             max_rows=None if max_rows is None else whole_number(max_rows, "max_rows"),
             max_contributions=files,
+            min_contributors=whole_number(min_contributors, "min_contributors"),
             reveal=reveal,
             missing=missing,
             product=product,
@@ -154,6 +159,13 @@ def _need_study(study: Any) -> None:
 def _need_public(key: Any) -> None:
     if key is not None:
         needed(key, PublicKey, "a PublicKey", "read it with pybfv.io.key.read_public(path)")
+
+
+def _need_signing(sign: Any, trust: Any = None) -> None:
+    if sign is not None:
+        needed(sign, SigningKey, "a SigningKey", "read it with pybfv.io.signing_keys.read_signing_key(path)")
+    if trust is not None:
+        needed(trust, Trust, "a Trust", "read it with pybfv.io.signing_keys.read_trust([path])")
 
 
 def _need_engine(engine: Any) -> None:
@@ -254,18 +266,20 @@ def encrypt(
     options: CsvOptions | None = None,
     force: bool = False,
     progress: Progress = _quiet,
+    sign: SigningKey | None = None,
 ) -> tuple[int, int]:
     """Encrypts a table into a contribution file; returns (rows, dropped rows).
 
-    An array with one dimension serves a study of one column, whatever its name.
+    An array with one dimension serves a study of one column, whatever its name. ``sign``: signs the contribution.
     """
+    _need_signing(sign)
     _need_study(study)
     needed(key, (PublicKey, SecretKey), "a PublicKey", "read it with pybfv.io.key.read_public(path)")
     options = _options(options)
     check_key(study, key)
     source = as_source(source, _names(study))
     with _arguments_named([source]), _whole_output(output, force, [source]) as stream:
-        return encrypt_stream(study, source, options, key, stream, progress)
+        return encrypt_stream(study, source, options, key, stream, progress, sign)
 
 
 def expand(inputs: Inputs, extension: str) -> list[str]:
@@ -292,9 +306,13 @@ def expand(inputs: Inputs, extension: str) -> list[str]:
     return found
 
 
-def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]) -> Result:
-    """Finishes a partial on the CPU: factor, and under totals re-randomising and blinding."""
+def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any], min_contributors: int = 1) -> Result:
+    """Finishes a partial on the CPU: factor, and under totals re-randomising and blinding.
+
+    DataError when it holds fewer contributions than the study, or ``min_contributors``, asks for.
+    """
     study = Study(partial.study)
+    study.check_enough(partial.contributions, "this computation", min_contributors)
     backend = opener(Engine(threads=1))(study)
     try:
         return finish(partial, study, key, backend, info)
@@ -311,17 +329,26 @@ def compute(
     force: bool = False,
     progress: Progress = _quiet,
     report: Report = _quiet,
+    sign: SigningKey | None = None,
+    trust: Trust | None = None,
+    min_contributors: int = 1,
 ) -> Result:
-    """Contributions to a result file."""
+    """Contributions to a result file.
+
+    ``sign``: signs the result. ``trust``: every contribution must be signed by one of these signers.
+    ``min_contributors``: refused over fewer contributions; the study may ask for more.
+    """
     _need_public(key)
     _need_engine(engine)
+    _need_signing(sign, trust)
+    least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
         partial, info = accumulate(
-            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key)
+            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key), trust
         )
-        result = finish_partial(partial, key, info)
-        write_result(stream, result)
+        result = finish_partial(partial, key, info, least)
+        write_result(stream, result, sign)
     report(info)
     return result
 
@@ -334,35 +361,74 @@ def compute_to_partial(
     force: bool = False,
     progress: Progress = _quiet,
     report: Report = _quiet,
+    sign: SigningKey | None = None,
+    trust: Trust | None = None,
+    min_contributors: int = 1,
 ) -> Partial:
-    """Contributions to a partial file."""
+    """Contributions to a partial file; arguments as for `compute`.
+
+    A study's own minimum of contributors is for results, not for partials.
+    """
     _need_engine(engine)
+    _need_signing(sign, trust)
+    least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvc")
     with _whole_output(output, force, sources) as stream:
-        partial, info = accumulate(sources, opener(engine), progress)
-        write_partial(stream, partial)
+        partial, info = accumulate(sources, opener(engine), progress, trust=trust)
+        if partial.contributions < least:
+            raise DataError(
+                f"this partial is over {partial.contributions} contribution(s), and --min-contributors asks for {least}"
+                " at least: get more"
+            )
+        write_partial(stream, partial, sign)
     report(info)
     return partial
 
 
-def combine(inputs: Inputs, output: str, *, key: PublicKey | None = None, force: bool = False) -> Result:
-    """Partials to a result file."""
+def combine(
+    inputs: Inputs,
+    output: str,
+    *,
+    key: PublicKey | None = None,
+    force: bool = False,
+    sign: SigningKey | None = None,
+    trust: Trust | None = None,
+    min_contributors: int = 1,
+) -> Result:
+    """Partials to a result file; arguments as for `compute`, ``trust`` for the partials."""
     _need_public(key)
+    _need_signing(sign, trust)
+    least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvp")
     with _whole_output(output, force, sources) as stream:
-        partial = merge(sources, read_partial, opener(Engine(threads=1)))
-        result = finish_partial(partial, key, COMBINED)
-        write_result(stream, result)
+        partial = merge(sources, lambda path: read_partial(path, trust), opener(Engine(threads=1)))
+        result = finish_partial(partial, key, COMBINED, least)
+        write_result(stream, result, sign)
     return result
 
 
-def decrypt(source: str | Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
-    """The result document of a result file. ``ddof``: a variance divides by n - ddof, 1 or 0."""
+def decrypt(
+    source: str | Result,
+    key: SecretKey,
+    ddof: int = 1,
+    *,
+    trust: Trust | None = None,
+    min_contributors: int = 1,
+) -> dict[str, Any]:
+    """The result document of a result file. ``ddof``: a variance divides by n - ddof, 1 or 0.
+
+    ``trust``: the file must be signed by one of these signers. ``min_contributors``: refused over fewer
+    contributions; the study may ask for more.
+    """
+    _need_signing(None, trust)
+    least = whole_number(min_contributors, "min_contributors")
     needed(key, SecretKey, "a SecretKey", "read it with pybfv.io.secret_key.read_secret(path)")
     needed(source, (str, os.PathLike, Result), "a result file's path or a Result", "take what flow.compute made")
     ddof = ddof_of(ddof)
-    result = source if isinstance(source, Result) else read_result(source)
-    return decrypt_result(result, key, ddof)
+    if isinstance(source, Result) and trust is not None:
+        raise UsageError("a Result in memory carries no signature; give trust where its file is read")
+    result = source if isinstance(source, Result) else read_result(source, trust)
+    return decrypt_result(result, key, ddof, least)
 
 
 def _names(study: Study) -> list[str]:

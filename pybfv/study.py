@@ -148,8 +148,8 @@ class Study:
     moduli, one ciphertext of a value for each), ``workloads``, ``bounds`` (of every encrypted column
     but the ones), ``columns`` (encrypted columns in file order, the ones first), ``sums`` and
     ``products`` (what the server accumulates), ``product`` (how: one of PRODUCTS, or "none" in a study of
-    sums), ``wide`` (the primes that a scaled accumulator has beyond the set's; else none), ``shape``,
-    ``noises`` (one for each modulus).
+    sums), ``min_contributors`` (no result is over fewer contributions), ``wide`` (the primes that a scaled
+    accumulator has beyond the set's; else none), ``shape``, ``noises`` (one for each modulus).
     Raises DataError for a document that is malformed, PlanError for one that can't be carried.
     """
 
@@ -185,6 +185,9 @@ class Study:
         self.shape = Shape(_count(data, "max_rows", MAX_ROWS), _count(data, "max_contributions", MAX_ROWS), self.ps.n)
         if self.shape.max_contributions > self.shape.max_rows:
             raise DataError("max_contributions exceeds max_rows: every contribution has a row at least")
+        self.min_contributors: int = 1
+        if "min_contributors" in data:
+            self.min_contributors = _count(data, "min_contributors", self.shape.max_contributions)
         if self.shape.ciphertexts > MAX_CIPHERTEXTS:
             raise PlanError(f"more than {MAX_CIPHERTEXTS} ciphertexts a column; state --max-contributions")
         base = {c["name"]: _column_bounds(c) for c in data["columns"]}
@@ -243,6 +246,7 @@ class Study:
             missing=self.missing,
             max_rows=self.shape.max_rows,
             max_contributions=self.shape.max_contributions,
+            min_contributors=self.min_contributors,
             reveal=self.reveal,
             packing=self.packing,
             product=self.product,
@@ -293,6 +297,15 @@ class Study:
         """The factor mod t that a finished total carries: -q for a scale-free product, else 1 (docs/noise.md)."""
         return -self.ps.q % self.moduli[modulus] if self.kind(total) == "product" else 1
 
+    def check_enough(self, contributions: int, origin: str, least: int = 1) -> None:
+        """DataError for a result over fewer contributions than the study allows, or than ``least``."""
+        least = max(least, self.min_contributors)
+        if contributions < least:
+            why = "--min-contributors" if least > self.min_contributors else "the study"
+            raise DataError(
+                f"{origin} is over {contributions} contribution(s), and {why} asks for {least} at least: get more"
+            )
+
     def check_limits(self, rows: int, contributions: int, ciphertexts: int, origin: str) -> None:
         """DataError when an amount of data exceeds what the study planned for."""
         for what, have, most, option in (
@@ -320,6 +333,7 @@ def document(
     missing: str,
     max_rows: int,
     max_contributions: int,
+    min_contributors: int = 1,
     reveal: str,
     packing: str,
     product: str,
@@ -347,7 +361,8 @@ def document(
         "t": [str(t) for t in moduli],
     }
     wide = wide_of(ps, Shape(max_rows, max_contributions, ps.n), product)
-    return found | ({"wide": list(wide)} if wide else {})
+    least = {"min_contributors": min_contributors} if min_contributors > 1 else {}
+    return found | least | ({"wide": list(wide)} if wide else {})
 
 
 def _choice(data: dict[str, Any], field: str, *allowed: str) -> str:

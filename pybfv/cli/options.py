@@ -53,6 +53,10 @@ plan_options = options(
         help="Most files; else one row a file is assumed (run: its files).",
     ),
     click.option(
+        "--min-contributors", type=int, default=1, metavar="M",
+        help="No result is made, or decrypted, over fewer contributions.",
+    ),
+    click.option(
         "--reveal", type=click.Choice(["totals", "slots"]), default="totals", show_default=True,
         help="What the key holder may learn; slots: only where it owns the data.",
     ),
@@ -81,6 +85,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 ddof_option = click.option(
     "--ddof", type=click.Choice(["0", "1"]), default="1", show_default=True,
     help="variance divides by n - ddof: 1 sample, 0 population.",
+)  # fmt: skip
+sign_option = click.option("--sign", "sign_path", metavar="SIGN.KEY", help="Sign the output with this key.")
+trust_option = click.option(
+    "--require-signature", "trusted", multiple=True, metavar="VERIFY.KEY|FOLDER",
+    help="Refuse input that none of these signed; repeatable.",
+)  # fmt: skip
+least_option = click.option(
+    "--min-contributors", type=click.IntRange(1), default=1, metavar="M",
+    help="Refuse fewer contributions; the study may ask for more.",
 )  # fmt: skip
 public_key_option = click.option(
     "--key", "key_path", metavar="PUBLIC.KEY", help="The public key; needed where totals are finished."

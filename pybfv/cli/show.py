@@ -7,15 +7,17 @@ import json
 import click
 
 from pybfv.cli.group import cli
-from pybfv.cli.options import EXIT_CODES, json_option
-from pybfv.errors import DataError, PybfvError
+from pybfv.cli.options import EXIT_CODES, json_option, trust_option
+from pybfv.cli.tools import trust_of
+from pybfv.errors import DataError, PybfvError, UsageError
 from pybfv.words import plain
 
 
 @cli.command("inspect", epilog=EXIT_CODES)
 @click.argument("file", metavar="FILE")
+@trust_option
 @json_option
-def inspect_command(file: str, as_json: bool) -> None:
+def inspect_command(file: str, trusted: tuple[str, ...], as_json: bool) -> None:
     """Say what one of our files is: kind, version, study, key id, rows, statistics. Needs no key.
 
     \b
@@ -25,7 +27,16 @@ def inspect_command(file: str, as_json: bool) -> None:
     from pybfv.io.inspect import facts_and_study
     from pybfv.study import Study
 
+    trust = trust_of(trusted)
+    if trust is not None:
+        from pybfv.io.container import verify_file
+
+        if file == "-":
+            raise UsageError("a signature is checked in a file, not in standard input; name one")
+        verify_file(file, trust)
     found, study = facts_and_study(file)
+    if "signer" in found:
+        found["signature"] = "not checked" if trust is None else "good"
     try:
         Study(study)
     except PybfvError as error:

@@ -16,8 +16,11 @@ from pybfv.cli.options import (
     ddof_option,
     force_option,
     json_option,
+    least_option,
     plan_options,
     public_key_option,
+    sign_option,
+    trust_option,
 )
 from pybfv.cli.passphrase import asked, passphrase_fd_option
 from pybfv.cli.tools import (
@@ -33,6 +36,8 @@ from pybfv.cli.tools import (
     public_of,
     put,
     reporter,
+    signing_of,
+    trust_of,
 )
 
 
@@ -45,7 +50,8 @@ from pybfv.cli.tools import (
 @json_option
 def plan_command(
     data: str, stats: tuple[str, ...], bounds: tuple[str, ...], max_rows: int | None, max_contributions: int | None,
-    reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
+    min_contributors: int, reveal: str, missing: str, product: str | None, set_name: str | None,
+    plain_moduli: tuple[str, ...],
     insecure: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """Plan a study: columns, bounds, statistics, and parameters that provably carry them.
@@ -63,8 +69,9 @@ def plan_command(
 
     with spool(data) as source:
         planned = flow.plan(
-            source, stats, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions, reveal=reveal,
-            missing=missing, product=product, set_name=set_name, plain_moduli=moduli_of(plain_moduli),
+            source, stats, bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
+            min_contributors=min_contributors, reveal=reveal, missing=missing, product=product, set_name=set_name,
+            plain_moduli=moduli_of(plain_moduli),
             insecure=insecure, options=csv_of(**csv_args),
         )  # fmt: skip
     note_security(planned.study)
@@ -121,11 +128,19 @@ def keygen_command(study: str, output: str, passphrase: bool, fd: int | None) ->
     help="The study's public key (or, only under --reveal slots, the secret key: half the size).",
 )
 @click.option("-o", "--output", required=True, metavar="DATA.bfvc", help="The contribution; - for stdout.")
+@sign_option
 @passphrase_fd_option
 @csv_options
 @force_option
 def encrypt_command(
-    study: str, data: str, key_path: str, output: str, fd: int | None, force: bool, **csv_args: Any
+    study: str,
+    data: str,
+    key_path: str,
+    output: str,
+    sign_path: str | None,
+    fd: int | None,
+    force: bool,
+    **csv_args: Any,
 ) -> None:
     """Encrypt a CSV as a contribution to a study. Every value is checked against the study's bounds.
 
@@ -137,16 +152,24 @@ def encrypt_command(
     from pybfv.client.csvsource import likely_rows
     from pybfv.io.secret_key import read_key
 
-    one_stdin(study, data, key_path)
+    one_stdin(study, data, key_path, sign_path)
     plan_ = flow.load_study(study)
     note_security(plan_)
     if plan_.reveal == "slots":
         note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with key_warnings():
         key = read_key(key_path, asked(fd, study, data, key_path))
+    signing = signing_of(sign_path)
     with progress_bar(" rows", None if data == "-" else likely_rows(data)) as progress:
         rows, dropped = flow.encrypt(
-            plan_, data, key, output, options=csv_of(**csv_args), force=force, progress=progress
+            plan_,
+            data,
+            key,
+            output,
+            options=csv_of(**csv_args),
+            force=force,
+            progress=progress,
+            sign=signing,
         )
     if dropped:
         note(f"{dropped} of {rows + dropped} rows have missing values and were left out")
@@ -157,6 +180,9 @@ def encrypt_command(
 @public_key_option
 @click.option("-o", "--output", required=True, metavar="RESULT.bfvr", help="The result; - for stdout.")
 @click.option("--partial", is_flag=True, help="Write a partial (.bfvp) for pybfv combine instead of a result.")
+@sign_option
+@trust_option
+@least_option
 @compute_options
 @force_option
 def compute_command(
@@ -164,6 +190,9 @@ def compute_command(
     key_path: str | None,
     output: str,
     partial: bool,
+    sign_path: str | None,
+    trusted: tuple[str, ...],
+    min_contributors: int,
     timings: bool,
     force: bool,
     **engine_args: Any,
@@ -178,17 +207,35 @@ def compute_command(
     from pybfv import flow
 
     engine = engine_of(**engine_args)
-    one_stdin(*inputs, key_path)
+    one_stdin(*inputs, key_path, sign_path, *trusted)
     key = public_of(key_path)
+    signing, trust = signing_of(sign_path), trust_of(trusted)
     sources = flow.expand(inputs, ".bfvc")
     with progress_bar(" files", len(sources)) as progress:
         if partial:
             flow.compute_to_partial(
-                sources, output, engine=engine, force=force, progress=progress, report=reporter(timings)
+                sources,
+                output,
+                engine=engine,
+                force=force,
+                progress=progress,
+                report=reporter(timings),
+                sign=signing,
+                trust=trust,
+                min_contributors=min_contributors,
             )
         else:
             flow.compute(
-                sources, output, key=key, engine=engine, force=force, progress=progress, report=reporter(timings)
+                sources,
+                output,
+                key=key,
+                engine=engine,
+                force=force,
+                progress=progress,
+                report=reporter(timings),
+                sign=signing,
+                trust=trust,
+                min_contributors=min_contributors,
             )
 
 
@@ -196,8 +243,14 @@ def compute_command(
 @click.argument("inputs", nargs=-1, required=True, metavar="PART.bfvp|FOLDER...")
 @public_key_option
 @click.option("-o", "--output", required=True, metavar="RESULT.bfvr", help="The result; - for stdout.")
+@sign_option
+@trust_option
+@least_option
 @force_option
-def combine_command(inputs: tuple[str, ...], key_path: str | None, output: str, force: bool) -> None:
+def combine_command(
+    inputs: tuple[str, ...], key_path: str | None, output: str, sign_path: str | None, trusted: tuple[str, ...],
+    min_contributors: int, force: bool,
+) -> None:  # fmt: skip
     """Combine partials of one study into a result.
 
     \b
@@ -206,20 +259,33 @@ def combine_command(inputs: tuple[str, ...], key_path: str | None, output: str, 
     """
     from pybfv import flow
 
-    one_stdin(*inputs, key_path)
-    flow.combine(inputs, output, key=public_of(key_path), force=force)
+    one_stdin(*inputs, key_path, sign_path, *trusted)
+    flow.combine(
+        inputs, output, key=public_of(key_path), force=force, sign=signing_of(sign_path), trust=trust_of(trusted),
+        min_contributors=min_contributors,
+    )  # fmt: skip
 
 
 @cli.command("decrypt", epilog=EXIT_CODES)
 @click.argument("result", metavar="RESULT.bfvr")
 @click.option("--key", "key_path", required=True, metavar="SECRET.KEY", help="The study's secret key.")
 @passphrase_fd_option
+@trust_option
+@least_option
 @ddof_option
 @click.option("-o", "--output", metavar="OUT", help="Write to a file instead of stdout.")
 @force_option
 @json_option
 def decrypt_command(
-    result: str, key_path: str, fd: int | None, ddof: str, output: str | None, force: bool, as_json: bool
+    result: str,
+    key_path: str,
+    fd: int | None,
+    trusted: tuple[str, ...],
+    min_contributors: int,
+    ddof: str,
+    output: str | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Decrypt a result and print its statistics, exact and correctly rounded.
 
@@ -230,11 +296,12 @@ def decrypt_command(
     from pybfv import flow
     from pybfv.io.secret_key import read_secret
 
-    one_stdin(result, key_path)
+    one_stdin(result, key_path, *trusted)
+    trust = trust_of(trusted)
     with key_warnings():
         key = read_secret(key_path, asked(fd, result, key_path))
     try:
-        document = flow.decrypt(result, key, int(ddof))
+        document = flow.decrypt(result, key, int(ddof), trust=trust, min_contributors=min_contributors)
     finally:
         key.wipe()
     put(document, output, force, as_json, [result, key_path])
@@ -253,7 +320,8 @@ def decrypt_command(
 def run_command(
     data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
     max_rows: int | None, max_contributions: int | None,
-    reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
+    min_contributors: int, reveal: str, missing: str, product: str | None, set_name: str | None,
+    plain_moduli: tuple[str, ...],
     insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None, check: str | None,
     timings: bool, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
@@ -279,7 +347,7 @@ def run_command(
             engine=engine, ddof=int(ddof), verify=verify, options=csv_of(**csv_args),
             progress=progress, told=note, report=reporter(timings),
             bounds=bounds, max_rows=max_rows, max_contributions=max_contributions,
-            reveal=reveal, missing=missing, product=product, set_name=set_name,
+            min_contributors=min_contributors, reveal=reveal, missing=missing, product=product, set_name=set_name,
             plain_moduli=moduli_of(plain_moduli), insecure=insecure,
         )  # fmt: skip
     put(document, output, force, as_json, data)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pybfv.client.csvio import CsvOptions
     from pybfv.flow import Engine
     from pybfv.io.key import PublicKey
+    from pybfv.io.sign import SigningKey, Trust
     from pybfv.study import Study
 
 
@@ -122,6 +123,25 @@ def key_warnings() -> Iterator[None]:
         yield
     for warning in caught:
         note(f"warning: {warning.message}")
+
+
+def signing_of(path: str | None) -> SigningKey | None:
+    """The key that --sign names."""
+    if path is None:
+        return None
+    from pybfv.io.signing_keys import read_signing_key
+
+    with key_warnings():
+        return read_signing_key(path)
+
+
+def trust_of(paths: Sequence[str]) -> Trust | None:
+    """The signers that --require-signature names; None without any."""
+    if not paths:
+        return None
+    from pybfv.io.signing_keys import read_trust
+
+    return read_trust(paths)
 
 
 def public_of(path: str | None) -> PublicKey | None:

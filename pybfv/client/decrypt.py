@@ -112,9 +112,12 @@ class _Reader:
         return [x * undo % t for x in read]
 
 
-def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
-    """Every total of a result as an exact integer of wire values; refuses instead of guessing."""
-    check_result(result, study, key)
+def totals_of(result: Result, study: Study, key: SecretKey, least: int = 1) -> dict[Key, int]:
+    """Every total of a result as an exact integer of wire values; refuses instead of guessing.
+
+    ``least``: the result must be over so many contributions.
+    """
+    check_result(result, study, key, least)
     ps = study.ps
     modulus, units = math.prod(study.moduli), _crt_units(study.moduli)
     names: dict[Key, list[tuple[str, int]]] = {}
@@ -138,7 +141,7 @@ def totals_of(result: Result, study: Study, key: SecretKey) -> dict[Key, int]:
     return found
 
 
-def check_result(result: Result, study: Study, key: SecretKey) -> None:
+def check_result(result: Result, study: Study, key: SecretKey, least: int = 1) -> None:
     """Refuses a result that is not of this key and study, or not of the form that the study fixes."""
     if key.key_id != result.key_id:
         raise KeyRefusedError(
@@ -169,12 +172,16 @@ def check_result(result: Result, study: Study, key: SecretKey) -> None:
     if result.rows < 1:
         raise DataError("the result is over no rows; give contributions with data")
     study.check_limits(result.rows, result.contributions, 1, "the result")
+    study.check_enough(result.contributions, "the result", least)
 
 
-def decrypt(result: Result, key: SecretKey, ddof: int = 1) -> dict[str, Any]:
-    """The result document (schema: docs/cli.md): every statistic exact, and as nearest binary64."""
+def decrypt(result: Result, key: SecretKey, ddof: int = 1, least: int = 1) -> dict[str, Any]:
+    """The result document (schema: docs/cli.md): every statistic exact, and as nearest binary64.
+
+    ``least``: refused with fewer contributions; the study may ask for more.
+    """
     study = Study(result.study)
-    found = totals_of(result, study, key)
+    found = totals_of(result, study, key, least)
     totals = Totals(
         found[(ONES,)],
         {k[0]: v for k, v in found.items() if len(k) == 1},

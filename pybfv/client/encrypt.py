@@ -20,6 +20,7 @@ from pybfv.errors import DataError, KeyRefusedError
 from pybfv.io.ciphertext import ContributionWriter
 from pybfv.io.key import PublicKey
 from pybfv.io.secret_key import SecretKey
+from pybfv.io.sign import SigningKey
 from pybfv.native.secret import Secret
 from pybfv.scheme import public
 from pybfv.scheme.symmetric import SymmetricBatch
@@ -59,6 +60,7 @@ def encrypt(
     key: PublicKey | SecretKey,
     stream: BinaryIO,
     progress: Callable[[int], None] = lambda rows: None,
+    signer: SigningKey | None = None,
 ) -> tuple[int, int]:
     """Encrypts a CSV into ``stream`` as a contribution; returns (rows, dropped rows).
 
@@ -83,6 +85,7 @@ def encrypt(
         writer = ContributionWriter(
             stream, study.doc, key.key_id, fresh_bytes(16).hex(),
             "public" if isinstance(key, PublicKey) else "symmetric", ps.n, ps.primes, study.per_block,
+            signer,
         )  # fmt: skip
         out = native.empty((study.per_block, *((2,) if isinstance(key, PublicKey) else ()), *shape))
         seeds = np.empty((study.per_block, 32), dtype=np.uint8)

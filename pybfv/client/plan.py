@@ -48,6 +48,7 @@ class Job:
     reveal: str
     missing: str
     allowed: tuple[str, ...] = PRODUCTS
+    min_contributors: int = 1
 
     @cached_property
     def bounds(self) -> dict[Column, ColumnBounds]:
@@ -324,6 +325,11 @@ def choose(job: Job, set_name: str | None = None, moduli: Sequence[int] = (), *,
         raise PlanError(
             f"--max-contributions is {job.max_contributions}; it can be 1 to the study's {job.max_rows} rows"
         )
+    if not 1 <= job.min_contributors <= job.max_contributions:
+        raise PlanError(
+            f"--min-contributors is {job.min_contributors}; it can be 1 to the {job.max_contributions} of"
+            " --max-contributions"
+        )
     if set_name is None:
         sets = _default_sets()
     else:
@@ -373,6 +379,7 @@ def make_study(job: Job, set_name: str | None = None, moduli: Sequence[int] = ()
         missing=job.missing,
         max_rows=job.max_rows,
         max_contributions=job.max_contributions,
+        min_contributors=job.min_contributors,
         reveal=job.reveal,
         packing=job.packing,
         product=best.product,
@@ -391,6 +398,7 @@ def _job_of(study: Study, allowed: tuple[str, ...]) -> Job:
         study.reveal,
         study.missing,
         allowed,
+        study.min_contributors,
     )
 
 

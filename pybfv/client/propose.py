@@ -34,6 +34,7 @@ def propose(
     bounds: Sequence[str] = (),
     max_rows: int | None = None,
     max_contributions: int | None = None,
+    min_contributors: int = 1,
     reveal: str = "totals",
     missing: str = "error",
     product: str | None = None,
@@ -88,7 +89,8 @@ def propose(
         raise PlanError(f"--max-rows is {max_rows}, but {where} has {rows} rows; give a larger one")
     most = rows if max_rows is None else max_rows
     files = most if max_contributions is None else max_contributions
-    job = Job(tuple(workloads), base, most, files, reveal, missing, (product,) if product else PRODUCTS)
+    ways = (product,) if product else PRODUCTS
+    job = Job(tuple(workloads), base, most, files, reveal, missing, ways, min_contributors)
     if product and not job.depth:
         notes.append("no statistic takes products: --product has no effect")
     return Proposal(job, notes, publishes)

@@ -149,7 +149,9 @@ def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequen
 
 def _is_secret_key(path: str) -> bool:
     with suppress(OSError), open(path, "rb") as stream:
-        start = stream.read(12)
+        start = stream.read(32)
+        if b"PRIVATE KEY-----" in start:
+            return True
         return start.startswith(MAGIC) and int.from_bytes(start[10:12], "little") == Kind.SECRET_KEY
     return False
 

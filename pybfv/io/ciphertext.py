@@ -26,6 +26,7 @@ from pybfv.io.header import (
     study_params,
 )
 from pybfv.io.key import SEED_BYTES
+from pybfv.io.sign import SigningKey, Trust
 from pybfv.io.source import PathLike, open_source
 from pybfv.io.study import StudyDoc, write_study_record
 from pybfv.params import ParameterSet
@@ -45,6 +46,7 @@ class ContributionWriter:
 
     ``key_id``, ``contribution_id``: 32 hexadecimal digits. ``mode``: "public" or "symmetric".
     ``n``, ``primes``: those of the study's set. ``per_block``: ciphertexts in a block, at least 1.
+    ``signer``: signs the file.
     Call block (public) or symmetric_block for every block, then close.
     """
 
@@ -58,6 +60,7 @@ class ContributionWriter:
         n: int,
         primes: Sequence[int],
         per_block: int,
+        signer: SigningKey | None = None,
     ) -> None:
         params = study_params(study)
         if (n, tuple(primes)) != (params.n, params.primes):
@@ -76,7 +79,7 @@ class ContributionWriter:
         self._mode = mode
         self._per_block = int(per_block)
         self.blocks = 0
-        self._writer = RecordWriter(stream, Kind.CONTRIBUTION)
+        self._writer = RecordWriter(stream, Kind.CONTRIBUTION, signer)
         fields = {
             "contribution_id": contribution_id,
             "key_id": key_id,
@@ -126,16 +129,17 @@ class ContributionWriter:
 class ContributionReader:
     """Reads a contribution block by block into the caller's arrays; memory doesn't grow with rows.
 
-    ``path``: a file, or ``-`` for standard input. Known at once: ``study``, ``params`` (``n``,
-    ``primes``), ``key_id``, ``contribution_id``, ``mode``, ``per_block``, ``origin`` (the file's name
-    for messages). Known after the last block: ``rows``, ``dropped``, ``blocks`` (before: None,
+    ``path``: a file, or ``-`` for standard input. ``trust``: it must be signed by one of these signers, which is known
+    after the last block. Known at once: ``study``, ``params`` (``n``, ``primes``), ``key_id``, ``contribution_id``,
+    ``signer`` ("": not signed), ``mode``, ``per_block``, ``origin`` (the file's name for messages).
+    Known after the last block: ``rows``, ``dropped``, ``blocks`` (before: None,
     None, and blocks read so far). A context manager.
     """
 
-    def __init__(self, path: PathLike) -> None:
+    def __init__(self, path: PathLike, trust: Trust | None = None) -> None:
         self._source = open_source(path)
         try:
-            self._reader = RecordReader(self._source, Kind.CONTRIBUTION)
+            self._reader = RecordReader(self._source, Kind.CONTRIBUTION, trust=trust)
             self.origin = self._reader.origin
             self._read_head()
         except BaseException:
@@ -147,6 +151,7 @@ class ContributionReader:
 
     def _read_head(self) -> None:
         fields = take_fields(self._reader)
+        self.signer = self._reader.signer
         self.params: ParameterSet = fields["params"]
         self.n, self.primes = self.params.n, self.params.primes
         self.key_id: str = fields["key_id"]

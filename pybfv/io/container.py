@@ -6,6 +6,7 @@ were swapped, repeated, dropped or taken from another file are refused like flip
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import numpy as np
 
 from pybfv import native
 from pybfv.errors import DataError, KeyRefusedError
-from pybfv.io import canonical
+from pybfv.io import canonical, sign
 from pybfv.io.source import CHUNK, PathLike, Source, open_source
 
 MAGIC = b"\x89PBFV\r\n\x1a"
@@ -25,6 +26,7 @@ VERSION = 1
 
 HEAD = b"HEAD"
 STUDY = b"STDY"
+SIGNED = b"SIGN"
 END = b"END "
 
 MAX_RECORD = 1 << 30
@@ -66,6 +68,10 @@ class Kind(IntEnum):
         return {3: ".bfvc", 4: ".bfvp", 5: ".bfvr"}.get(self.value, ".key")
 
 
+SIGNABLE = (Kind.CONTRIBUTION, Kind.PARTIAL, Kind.RESULT)
+"""Kinds that may carry a signature."""
+
+
 class EndTotals(NamedTuple):
     """The counts in the end record: all 0 where a kind has no such count."""
 
@@ -81,14 +87,19 @@ def wire(array: np.ndarray) -> memoryview:
 
 
 class RecordWriter:
-    """Writes one file to a binary stream, forward only; ``end`` completes it."""
+    """Writes one file to a binary stream, forward only; ``end`` completes it.
 
-    def __init__(self, stream: BinaryIO, kind: Kind) -> None:
+    ``signer``: signs the file, of a kind in SIGNABLE.
+    """
+
+    def __init__(self, stream: BinaryIO, kind: Kind, signer: sign.SigningKey | None = None) -> None:
         self._stream = stream
         self._records = 0
+        self._signer = signer
+        self._digest = None if signer is None else sign.new_digest()
         start = _PROLOGUE.pack(MAGIC, VERSION, kind, 0)[:-4]
         self._bound = native.crc32c(start)
-        stream.write(start + _CRC.pack(self._bound))
+        self._write(start + _CRC.pack(self._bound))
 
     def record(self, tag: bytes, *parts: bytes | memoryview) -> None:
         """Appends a record whose payload is the parts in a row."""
@@ -97,22 +108,31 @@ class RecordWriter:
             raise DataError(f"a record of {size} bytes is beyond the format's limit of {MAX_RECORD}: use fewer columns")
         head = _RECORD.pack(tag, size)
         crc = native.crc32c(head, native.crc32c(_BINDING.pack(self._bound, self._records)))
-        self._stream.write(head)
+        self._write(head)
         for part in parts:
             crc = native.crc32c(part, crc)
-            self._stream.write(part)
-        self._stream.write(_CRC.pack(crc))
+            self._write(part)
+        self._write(_CRC.pack(crc))
         if self._records == 0:
             self._bound = crc
         self._records += 1
 
     def header(self, fields: dict[str, Any]) -> None:
         """Appends the header record, always the first."""
-        self.record(HEAD, canonical.canonical_bytes(fields))
+        signer = {} if self._signer is None else {"signer": self._signer.signer}
+        self.record(HEAD, canonical.canonical_bytes(fields | signer))
 
     def end(self, rows: int = 0, dropped: int = 0, blocks: int = 0) -> None:
-        """Appends the end record. Counts are 0..2^63 - 1."""
+        """Appends the signature, where there is a signer, and the end record. Counts are 0..2^63 - 1."""
+        if self._signer is not None and self._digest is not None:
+            signed = sign.message(self._digest.digest(), rows, dropped, blocks)
+            self.record(SIGNED, self._signer.sign(signed))
         self.record(END, _TOTALS.pack(self._records, rows, dropped, blocks))
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._stream.write(data)
+        if self._digest is not None:
+            self._digest.update(data)
 
 
 class RecordReader:
@@ -121,10 +141,19 @@ class RecordReader:
     ``wanted``: the kinds that serve here. Raises KeyRefusedError when the file is a secret key and
     none is wanted (before anything of it beyond the prologue is read), DataError for another kind,
     an unknown version, or anything that is not such a file. ``start``: the first PROLOGUE_SIZE bytes,
-    where the caller has read them.
+    where the caller has read them. ``trust``: the file must be signed by one of these signers; who it names is
+    checked with its header, the signature at its end, where every byte has been read.
+    Known after the header: ``signer``, "" where the file is not signed.
     """
 
-    def __init__(self, source: Source, *wanted: Kind, start: bytes | None = None, need: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *wanted: Kind,
+        start: bytes | None = None,
+        need: str | None = None,
+        trust: sign.Trust | None = None,
+    ) -> None:
         """``need``: the wanted kinds in words, where there are more than ``wanted``."""
         need = need or needs(wanted)
         self.source = source
@@ -141,9 +170,14 @@ class RecordReader:
                 raise KeyRefusedError(f"{message}: a secret key stays with its holder")
             raise DataError(message)
         (self._bound,) = _CRC.unpack_from(start, PROLOGUE_SIZE - _CRC.size)
+        self.signer = ""
+        self._trust = trust
+        self._signature: bytes | None = None
+        self._digest = None if trust is None else sign.new_digest()
+        self._took(start)
 
     def head(self) -> tuple[bytes, int]:
-        """(tag, payload size) of the next record; its payload must be read next."""
+        """(tag, payload size) of the next record; its payload must be read next. A signature is taken on the way."""
         raw = self.source.read(_RECORD.size, f"the head of record {self._records}")
         tag, size = _RECORD.unpack(raw)
         left = self.source.left
@@ -154,6 +188,15 @@ class RecordReader:
             )
         crc = native.crc32c(_BINDING.pack(self._bound, self._records))
         self._crc = native.crc32c(raw, crc)
+        if tag == SIGNED and self.signer and self._signature is None:
+            if size != sign.SIGNATURE_BYTES:
+                raise self.damaged(f"its signature claims {size} bytes")
+            signed, self._digest = self._digest, None
+            self._signature = bytes(self.payload(size))
+            self._digest = signed
+            return END, self.expect(END)
+        if tag != END:
+            self._took(raw)
         return tag, size
 
     def expect(self, tag: bytes, size: int | None = None) -> int:
@@ -185,6 +228,7 @@ class RecordReader:
                 view = memoryview(piece).cast("B")
                 self.source.fill(view, f"record {self._records}")
                 self._crc = native.crc32c(view, self._crc)
+                self._took(view)
                 if sys.byteorder == "big":
                     piece.byteswap(inplace=True)
                 if check is not None and array is arrays[-1] and refusal is None:
@@ -203,13 +247,17 @@ class RecordReader:
             part = buffer[: min(CHUNK, size)]
             self.source.fill(part, f"record {self._records}")
             self._crc = native.crc32c(part, self._crc)
+            self._took(part)
             size -= len(part)
         self._check()
 
     def _check(self, *parts: bytearray | memoryview) -> None:
         for part in parts:
             self._crc = native.crc32c(part, self._crc)
-        (stored,) = _CRC.unpack(self.source.read(_CRC.size, f"record {self._records}"))
+            self._took(part)
+        raw = self.source.read(_CRC.size, f"record {self._records}")
+        (stored,) = _CRC.unpack(raw)
+        self._took(raw)
         if stored != self._crc:
             # The record is not counted, so that every later one is refused too.
             raise self.damaged(f"the checksum of record {self._records} is wrong")
@@ -222,7 +270,15 @@ class RecordReader:
         size = self.expect(HEAD)
         if size > canonical.MAX_BYTES:
             raise self.damaged(f"its header claims {size} bytes; at most {canonical.MAX_BYTES} are allowed")
-        return canonical.parse_canonical(bytes(self.payload(size)), f"{self.origin}: header")
+        value = canonical.parse_canonical(bytes(self.payload(size)), f"{self.origin}: header")
+        if isinstance(value, dict) and "signer" in value and self.kind in SIGNABLE:
+            signer = value.pop("signer")
+            if type(signer) is not str or re.fullmatch(f"[0-9a-f]{{{sign.SIGNER_DIGITS}}}", signer) is None:
+                raise self.damaged(f"its signer is not {sign.SIGNER_DIGITS} lower-case hexadecimal digits")
+            self.signer = signer
+        if self._trust is not None:
+            self._trust.admit(self.signer, self.origin)
+        return value
 
     def end(self) -> EndTotals:
         """The counts of the end record, which must be the next and the last thing in the file."""
@@ -232,6 +288,9 @@ class RecordReader:
         """As end, where head has just read the end record's head with that size."""
         if size != _TOTALS.size:
             raise self.damaged(f"its end record claims {size} bytes")
+        if self.signer and self._signature is None:
+            raise self.damaged("its header names a signer, and it has no signature")
+        digest, self._digest = self._digest, None
         before = self._records
         records, *counts = _TOTALS.unpack(self.payload(_TOTALS.size))
         if records != before:
@@ -240,7 +299,13 @@ class RecordReader:
             raise self.damaged(f"a count of {max(counts)} is beyond the limit of {MAX_COUNT}")
         if self.source.left or self.source.read_up_to(1):
             raise self.damaged("there are bytes after its end")
+        if self._trust is not None and self._signature is not None and digest is not None:
+            sign.verify(self.signer, self._signature, sign.message(digest.digest(), *counts), self.origin)
         return EndTotals(*counts)
+
+    def _took(self, data: bytes | bytearray | memoryview) -> None:
+        if self._digest is not None:
+            self._digest.update(data)
 
     def skip_to_end(self) -> tuple[EndTotals, int]:
         """(counts, payload bytes skipped): on a regular file by seeking, else by reading to the end.
@@ -263,7 +328,7 @@ class RecordReader:
         records, *counts = _TOTALS.unpack_from(raw, _RECORD.size)
         self._crc = native.crc32c(raw, native.crc32c(_BINDING.pack(self._bound, records)))
         self._check()
-        skipped = span - (records - before) * RECORD_OVERHEAD
+        skipped = span - (records - before) * RECORD_OVERHEAD - (sign.SIGNATURE_BYTES if self.signer else 0)
         if records < before or skipped < 0:
             raise self.damaged(f"its end counts {records} records, more or fewer than it has")
         if max(counts) > MAX_COUNT:
@@ -287,10 +352,23 @@ def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 @contextmanager
-def open_records(path: PathLike, *wanted: Kind) -> Iterator[RecordReader]:
+def open_records(path: PathLike, *wanted: Kind, trust: sign.Trust | None = None) -> Iterator[RecordReader]:
     """A reader of the file at ``path`` (``-``: standard input) that is closed at the end."""
     with open_source(path) as source:
-        yield RecordReader(source, *wanted)
+        yield RecordReader(source, *wanted, trust=trust)
+
+
+def verify_file(path: PathLike, trust: sign.Trust) -> str:
+    """The signer of a contribution, partial or result whose every record and signature was checked, by a trusted one.
+
+    DataError otherwise. What the records hold is not looked at.
+    """
+    with open_records(path, *SIGNABLE, trust=trust) as reader:
+        reader.header()
+        while (found := reader.head())[0] != END:
+            reader.skip_payload(found[1])
+        reader.end_payload(found[1])
+        return reader.signer
 
 
 def needs(wanted: tuple[Kind, ...]) -> str:

@@ -44,6 +44,10 @@ class Fields:
             raise self.bad(f"field {name!r} is missing")
         return self._left.pop(name)
 
+    def has(self, name: str) -> bool:
+        """Whether an optional field is there, and not yet taken."""
+        return name in self._left
+
     def integer(self, name: str, low: int = 0, high: int = MAX_COUNT) -> int:
         """An integer in low..high."""
         value = self.any(name)

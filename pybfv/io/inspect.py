@@ -46,6 +46,8 @@ def facts_and_study(path: PathLike) -> Facts:
             sniff(start, source.origin, NEED)
         reader = RecordReader(source, *_OPEN_KINDS, start=start, need=NEED)
         facts, study = _BY_KIND[reader.kind](reader)
+        if reader.signer:
+            facts |= {"signer": reader.signer}
         kind = reader.kind.name.lower().replace("_", " ")
         return {"file": source.origin, "kind": kind, "version": VERSION} | facts, study
 
@@ -123,7 +125,10 @@ def _partial(reader: RecordReader) -> Facts:
     totals, skipped = reader.skip_to_end()
     partial.check_totals(reader, totals, header)
     _check_skipped(
-        reader, skipped, 16 * header.contributions + header.layout(study, reader.origin).bytes(header.entries)
+        reader,
+        skipped,
+        (16 + (32 if header.signed else 0)) * header.contributions
+        + header.layout(study, reader.origin).bytes(header.entries),
     )
     facts = {
         "key": header.key_id,

@@ -28,11 +28,13 @@ from pybfv.io.header import (
     wide_primes_of,
     write_named,
 )
+from pybfv.io.sign import SIGNER_DIGITS, SigningKey, Trust
 from pybfv.io.source import PathLike
 from pybfv.io.study import StudyDoc, write_study_record
 from pybfv.params import ParameterSet
 
 IDS = b"CIDS"
+SIGNERS = b"SGNR"
 ACCUMULATOR = b"ACCU"
 MAX_IDS = 1 << 24
 """A partial names at most this many contributions."""
@@ -45,6 +47,7 @@ class Partial:
     ``contribution_ids``: sorted, distinct, 32 hexadecimal digits each. ``rows``, ``dropped``: over all
     of them. ``ciphertexts``: summed ciphertexts per column. ``accumulators``: by name, uint32
     [parts, L, N], those of scaled products [3, L + K, N] with K wide primes, NTT form, reduced.
+    ``signers``: () when no contribution is signed, else who signed each, in the order of the ids, "" for nobody.
     DataError when these don't fit each other.
     """
 
@@ -55,6 +58,7 @@ class Partial:
     dropped: int
     ciphertexts: int
     accumulators: dict[str, np.ndarray]
+    signers: tuple[str, ...] = ()
 
     params: ParameterSet = field(init=False)
 
@@ -67,6 +71,7 @@ class Partial:
             raise DataError("the contribution ids of a partial must be sorted and distinct")
         if len(self.contribution_ids) > MAX_IDS:
             raise DataError(f"a partial names at most {MAX_IDS} contributions; combine fewer into one")
+        _check_signers(self.signers, len(self.contribution_ids))
         require_count(self.rows, "rows", 1)
         require_count(self.dropped, "dropped rows")
         require_count(self.ciphertexts, "ciphertexts", 1)
@@ -99,9 +104,21 @@ def misfit(n: int, contributions: int, rows: int, ciphertexts: int) -> str:
     return ""
 
 
-def write_partial(stream: BinaryIO, partial: Partial) -> None:
-    """Writes a partial to a binary stream."""
-    writer = RecordWriter(stream, Kind.PARTIAL)
+def _check_signers(signers: tuple[str, ...], contributions: int) -> None:
+    if not signers:
+        return
+    known = [one for one in signers if one]
+    if len(signers) != contributions or not known:
+        raise DataError("the signers of a partial must be one for each contribution, and somebody")
+    for one in known:
+        require_hex(one, SIGNER_DIGITS, "a signer")
+    if len(set(known)) != len(known):
+        raise DataError("a partial must hold one contribution of a signer at most")
+
+
+def write_partial(stream: BinaryIO, partial: Partial, signer: SigningKey | None = None) -> None:
+    """Writes a partial to a binary stream. ``signer``: signs the file."""
+    writer = RecordWriter(stream, Kind.PARTIAL, signer)
     fields = {
         "accumulators": named_field(partial.accumulators),
         "ciphertexts": int(partial.ciphertexts),
@@ -111,9 +128,13 @@ def write_partial(stream: BinaryIO, partial: Partial) -> None:
         "rows": int(partial.rows),
         "study_hash": partial.study.hash,
     }
+    if partial.signers:
+        fields["signed"] = len(partial.signers) - partial.signers.count("")
     writer.header(fields | params_fields(partial.params))
     write_study_record(writer, partial.study)
     writer.record(IDS, bytes.fromhex("".join(partial.contribution_ids)))
+    if partial.signers:
+        writer.record(SIGNERS, bytes.fromhex("".join(one or "0" * SIGNER_DIGITS for one in partial.signers)))
     write_named(writer, ACCUMULATOR, partial.accumulators)
     writer.end(partial.rows, partial.dropped, partial.ciphertexts)
 
@@ -130,6 +151,7 @@ class PartialHeader:
     dropped: int
     ciphertexts: int
     entries: list[tuple[str, int]]
+    signed: int
 
     def layout(self, study: StudyDoc, origin: str) -> Layout:
         """How large the accumulators of that study are; ``origin`` names the file in messages."""
@@ -139,10 +161,12 @@ class PartialHeader:
 def take_header(reader: RecordReader) -> PartialHeader:
     """Reads and checks the header."""
     fields = Fields(reader.header(), reader.origin)
+    contributions = fields.integer("contributions", 1, MAX_IDS)
     header = PartialHeader(
         key_id=fields.hexadecimal("key_id", 32),
         study_hash=fields.hexadecimal("study_hash", 64),
-        contributions=fields.integer("contributions", 1, MAX_IDS),
+        contributions=contributions,
+        signed=fields.integer("signed", 1, contributions) if fields.has("signed") else 0,
         rows=fields.integer("rows", 1),
         dropped=fields.integer("dropped"),
         ciphertexts=fields.integer("ciphertexts", 1),
@@ -162,9 +186,12 @@ def check_totals(reader: RecordReader, totals: EndTotals, header: PartialHeader)
         raise reader.damaged("the counts at its end differ from its header's")
 
 
-def read_partial(path: PathLike) -> Partial:
-    """The partial in a file (``-``: standard input), checked. DataError naming the file otherwise."""
-    with open_records(path, Kind.PARTIAL) as reader:
+def read_partial(path: PathLike, trust: Trust | None = None) -> Partial:
+    """The partial in a file (``-``: standard input), checked. DataError naming the file otherwise.
+
+    ``trust``: it must be signed by one of these signers.
+    """
+    with open_records(path, Kind.PARTIAL, trust=trust) as reader:
         header = take_header(reader)
         study = read_study_of(reader, header.study_hash, header.params)
         reader.expect(IDS, 16 * header.contributions)
@@ -172,6 +199,22 @@ def read_partial(path: PathLike) -> Partial:
         ids = tuple(text[i : i + 32] for i in range(0, len(text), 32))
         if any(a >= b for a, b in itertools.pairwise(ids)):
             raise reader.damaged("its contribution ids are not sorted and distinct")
+        signers = _read_signers(reader, header)
         arrays = read_named(reader, ACCUMULATOR, header.layout(study, reader.origin), header.entries)
         check_totals(reader, reader.end(), header)
-    return Partial(study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays)
+    return Partial(study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays, signers)
+
+
+def _read_signers(reader: RecordReader, header: PartialHeader) -> tuple[str, ...]:
+    if not header.signed:
+        return ()
+    size = SIGNER_DIGITS // 2 * header.contributions
+    reader.expect(SIGNERS, size)
+    text = reader.payload(size).hex()
+    nobody = "0" * SIGNER_DIGITS
+    found = [text[i : i + SIGNER_DIGITS] for i in range(0, len(text), SIGNER_DIGITS)]
+    signers = tuple("" if one == nobody else one for one in found)
+    known = set(signers) - {""}
+    if not len(known) == len(signers) - signers.count("") == header.signed:
+        raise reader.damaged(f"it names {len(known)} signers where its header says {header.signed}")
+    return signers

@@ -27,6 +27,7 @@ from pybfv.io.header import (
     take_named,
     write_named,
 )
+from pybfv.io.sign import SigningKey, Trust
 from pybfv.io.source import PathLike
 from pybfv.io.study import StudyDoc, write_study_record
 from pybfv.params import ParameterSet
@@ -120,9 +121,9 @@ def _check_backend(backend: Any, fields: Fields) -> None:
             raise fields.bad(f"backend.{key} is {ascii(value)[:40]}")
 
 
-def write_result(stream: BinaryIO, result: Result) -> None:
-    """Writes a result to a binary stream."""
-    writer = RecordWriter(stream, Kind.RESULT)
+def write_result(stream: BinaryIO, result: Result, signer: SigningKey | None = None) -> None:
+    """Writes a result to a binary stream. ``signer``: signs the file."""
+    writer = RecordWriter(stream, Kind.RESULT, signer)
     fields = {
         "ciphertexts": named_field(result.ciphertexts),
         "key_id": result.key_id,
@@ -154,9 +155,12 @@ def check_totals(reader: RecordReader, totals: EndTotals, found: dict[str, Any])
         raise reader.damaged("the counts at its end differ from its header's")
 
 
-def read_result(path: PathLike) -> Result:
-    """The result in a file (``-``: standard input), checked. DataError naming the file otherwise."""
-    with open_records(path, Kind.RESULT) as reader:
+def read_result(path: PathLike, trust: Trust | None = None) -> Result:
+    """The result in a file (``-``: standard input), checked. DataError naming the file otherwise.
+
+    ``trust``: it must be signed by one of these signers.
+    """
+    with open_records(path, Kind.RESULT, trust=trust) as reader:
         found = take_header(reader)
         study = read_study_of(reader, found.pop("study_hash"), found["params"])
         arrays = read_named(reader, CIPHERTEXT, Layout(found.pop("params")), found.pop("entries"))

@@ -15,15 +15,11 @@ from pybfv.io.container import MAGIC, VERSION, Kind, RecordReader, RecordWriter,
 from pybfv.io.header import Fields, params_fields, require_array, require_hex
 from pybfv.io.key import PublicKey, read_public_records
 from pybfv.io.protect import TAG_BYTES, Passphrase, Protection
-from pybfv.io.source import PathLike, shown
+from pybfv.io.source import KeyPermissionWarning, PathLike, shown
 from pybfv.native.secret import private, wipe
 from pybfv.params import ParameterSet, get_set
 
 SECRET, SEALED = b"SECR", b"SEAL"
-
-
-class KeyPermissionWarning(UserWarning):
-    """A secret key that others may read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

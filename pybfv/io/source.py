@@ -21,6 +21,10 @@ CHUNK = 1 << 18
 PathLike = str | os.PathLike[str]
 
 
+class KeyPermissionWarning(UserWarning):
+    """A secret key that others may use."""
+
+
 def shown(path: PathLike) -> str:
     """A path for a one-line message: characters that don't print are escaped."""
     text = os.fsdecode(path)

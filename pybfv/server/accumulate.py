@@ -7,7 +7,7 @@ order, split, thread count and backend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -18,6 +18,7 @@ from pybfv import native
 from pybfv.errors import DataError, KeyRefusedError
 from pybfv.io.ciphertext import ContributionReader
 from pybfv.io.partial import Partial
+from pybfv.io.sign import Trust
 from pybfv.io.study import StudyDoc
 from pybfv.scheme.random import expand_uniform
 from pybfv.server.backend import Backend
@@ -143,9 +144,14 @@ class Ledger:
         self.origin = ""
         self.rows = self.dropped = self.ciphertexts = 0
         self.ids: dict[str, str] = {}
+        self.signers: dict[str, str] = {}  # of contributions, by id, where somebody signed
+        self._signed: dict[str, str] = {}  # where a signer was met
 
-    def admit(self, origin: str, doc: StudyDoc, key_id: str, ids: Iterable[str]) -> Study:
-        """Checks that a file belongs with what came before; returns the common study."""
+    def admit(self, origin: str, doc: StudyDoc, key_id: str, ids: Sequence[str], signers: Sequence[str] = ()) -> Study:
+        """Checks that a file belongs with what came before; returns the common study.
+
+        ``signers``: of the contributions ``ids``, in their order, "" for nobody; () when nobody signed any.
+        """
         if self.study is None:
             self.study, self.key_id, self.origin = Study(doc), key_id, origin
         elif doc.hash != self.study.hash:
@@ -165,6 +171,15 @@ class Ledger:
                     "give each contribution once"
                 )
             self.ids[identity] = origin
+        for identity, signer in zip(ids, signers, strict=False):
+            if signer in self._signed:
+                raise DataError(
+                    f"{origin} holds a contribution signed by {signer}, "
+                    f"of whom {self._signed[signer]} holds one already; count each contributor once"
+                )
+            if signer:
+                self._signed[signer] = origin
+                self.signers[identity] = signer
         return self.study
 
     def count(self, origin: str, rows: int, dropped: int, ciphertexts: int) -> None:
@@ -186,6 +201,7 @@ class Ledger:
             dropped=self.dropped,
             ciphertexts=self.ciphertexts,
             accumulators=states,
+            signers=tuple(self.signers.get(one, "") for one in sorted(self.ids)) if self.signers else (),
         )
 
 
@@ -208,11 +224,13 @@ def accumulate(
     open_backend: Callable[[Study], Backend],
     progress: Callable[[int], None] = lambda done: None,
     check: Callable[[Study, str], None] = lambda study, key_id: None,
+    trust: Trust | None = None,
 ) -> tuple[Partial, dict[str, Any]]:
     """Accumulates contributions (paths, or "-") into a partial; also the backend's info, "stats" and "events".
 
-    Memory does not grow with rows or files. Raises DataError for damaged, mixed, doubled or too many
-    contributions and KeyRefusedError for contributions under different keys.
+    Memory does not grow with rows or files. ``trust``: each must be signed by one of these
+    signers. Raises DataError for damaged, mixed, doubled or too many contributions and KeyRefusedError for
+    contributions under different keys.
     """
     ledger = Ledger()
     backend: Backend | None = None
@@ -220,8 +238,10 @@ def accumulate(
     feeder: _Feeder | None = None
     try:
         for number, source in enumerate(sources):
-            with ContributionReader(source) as reader:
-                study = ledger.admit(reader.origin, reader.study, reader.key_id, [reader.contribution_id])
+            with ContributionReader(source, trust) as reader:
+                study = ledger.admit(
+                    reader.origin, reader.study, reader.key_id, [reader.contribution_id], [reader.signer]
+                )
                 if reader.mode == "symmetric" and study.reveal == "totals":
                     raise KeyRefusedError(
                         f"{reader.origin} was encrypted with a secret key, which totals do not allow; "
@@ -291,7 +311,7 @@ def merge(sources: Sequence[str], read: Callable[[str], Partial], open_backend: 
         sums: Accumulation | None = None
         for source in sources:
             part = read(source)
-            study = ledger.admit(source, part.study, part.key_id, part.contribution_ids)
+            study = ledger.admit(source, part.study, part.key_id, part.contribution_ids, part.signers)
             expected = {name: study.state_shape(key, parts) for name, key, _, parts in study.names()}
             if {name: x.shape for name, x in part.accumulators.items()} != expected or part.params != study.ps:
                 raise DataError(f"{source}: its accumulators are not those of its study; get the file again")
