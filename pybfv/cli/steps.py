@@ -157,6 +157,11 @@ def encrypt_command(
 @public_key_option
 @click.option("-o", "--output", required=True, metavar="RESULT.bfvr", help="The result; - for stdout.")
 @click.option("--partial", is_flag=True, help="Write a partial (.bfvp) for pybfv combine instead of a result.")
+@click.option("--resume", is_flag=True, help="Go on from RESULT.bfvr.checkpoint, which an ended run left.")
+@click.option(
+    "--checkpoint", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS",
+    help="How often RESULT.bfvr.checkpoint is written until the result is there; 0: never.",
+)  # fmt: skip
 @compute_options
 @force_option
 def compute_command(
@@ -164,6 +169,8 @@ def compute_command(
     key_path: str | None,
     output: str,
     partial: bool,
+    resume: bool,
+    checkpoint: float,
     timings: bool,
     force: bool,
     **engine_args: Any,
@@ -174,6 +181,7 @@ def compute_command(
     Examples:
       pybfv compute contributions/ --key keys/public.key -o result.bfvr
       pybfv compute half1/ --partial -o part1.bfvp
+      pybfv compute contributions/ --key keys/public.key -o result.bfvr --resume
     """
     from pybfv import flow
 
@@ -181,15 +189,13 @@ def compute_command(
     one_stdin(*inputs, key_path)
     key = public_of(key_path)
     sources = flow.expand(inputs, ".bfvc")
+    kept: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "told": note}
     with progress_bar(" files", len(sources)) as progress:
+        common: dict[str, Any] = {"engine": engine, "force": force, "progress": progress, "report": reporter(timings)}
         if partial:
-            flow.compute_to_partial(
-                sources, output, engine=engine, force=force, progress=progress, report=reporter(timings)
-            )
+            flow.compute_to_partial(sources, output, **common, **kept)
         else:
-            flow.compute(
-                sources, output, key=key, engine=engine, force=force, progress=progress, report=reporter(timings)
-            )
+            flow.compute(sources, output, key=key, **common, **kept)
 
 
 @cli.command("combine", epilog=EXIT_CODES)
