@@ -91,7 +91,7 @@ def test_exactly_as_many_dpus_as_asked_for_or_how_many_there_are() -> None:
 
 def test_a_busy_machine_is_told_as_such() -> None:
     for dpus in (0, 5):
-        with pytest.raises(BackendUnavailableError, match="no DPU is free: .*try again later"):
+        with pytest.raises(BackendUnavailableError, match=r"no DPU is free: .*try again later"):
             native.Backend("sim", N, PRIMES, dpus=dpus, profile="nrRanks=0")
 
 
@@ -196,7 +196,7 @@ def everything(backend: native.Backend) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("kind", ["fault", "wrong"])
-def test_at_every_launch_of_every_operation(kernels: str, kind: str) -> None:
+def test_at_every_run_in_every_operation(kernels: str, kind: str) -> None:
     with cpu() as backend:
         want = list(everything(backend))
     mended = 0

@@ -283,6 +283,8 @@ def test_folder_and_document(tiny: list[str], tmp_path: Path, capsys: pytest.Cap
     assert document == json.loads((folder / "paper.json").read_text())
     assert (document["schema_version"], document["kernels"], document["scale"]) == (1, ["limb", "ntt"], "quick")
     assert [p["name"] for p in document["panels"]] == list(PANEL)
+    section = (Path(__file__).parent.parent / "docs" / "cli.md").read_text().split("## pybfv bench paper")[1]
+    assert all(f"`{name}`" in section for name in (*document, *document["panels"][0]))
     assert {p.name for p in folder.iterdir()} == FILES
     table = list(csv.DictReader((folder / "paper.csv").read_text().splitlines()))
     assert len(table) == sum(len(p["rows"]) for p in document["panels"]) == 30 + 30 + 6 + 9 + 4 + 4

@@ -9,8 +9,9 @@ import pytest
 
 from pybfv import native
 from pybfv.bench import micro, model
-from pybfv.bench.dpu_counts import COUNTED, LAUNCH
+from pybfv.bench.dpu_counts import COUNTED, LAUNCH, TIMED
 from pybfv.bench.model import CLOCKS, Dma
+from pybfv.bench.paper import pim
 from pybfv.errors import UsageError
 from pybfv.params import get_set
 
@@ -51,7 +52,17 @@ def test_a_figure_can_miss() -> None:
 def test_counted_launches(row: tuple[int, ...]) -> None:
     names = ("command", "primes", "log_n", "parts", "tasklets", "block", "count", "positions")
     event = dict(zip(names, row[:-1], strict=True))
-    assert model.instructions(event) == pytest.approx(row[-1], rel=0.12)
+    assert model.instructions(event) == pytest.approx(row[-1], rel=0.1)
+
+
+@pytest.mark.parametrize("row", TIMED, ids=lambda r: f"{r[1]}-{r[0]}-{r[3]}x{r[4]}")
+def test_timed_launches(row: tuple[str, str, int, int, int, int, int]) -> None:
+    """Beside a third-party simulator of the pipeline."""
+    what, kernels, primes, n, count, cycles, conflicts = row
+    event = pim.simulate(what, kernels, n, get_set("n16384_q430").primes[:primes], count).event
+    hertz = CLOCKS[0] * 1e6
+    assert model.launch_seconds(event, CLOCKS[0]) * hertz == pytest.approx(cycles - conflicts, rel=0.1)
+    assert model.launch_seconds(event, CLOCKS[0], True) * hertz == pytest.approx(cycles, rel=0.03)
 
 
 def test_the_pipeline() -> None:

@@ -67,20 +67,13 @@ const char *bfv_body(uint32_t index);
 
 /* ---- tables ----------------------------------------------------------- */
 
-enum { BFV_CSV_TEXT = 1 << 30 }; /* bytes of text in one call */
-
-/* Reads the plain records of a delimited text into rows `first` up to `room`, and stops where the rows or the
- * complete lines end. text: an encoding that contains ASCII; delimiter and mark (of decimals) are ASCII and
- * differ. A plain record is one line, ended by LF or CRLF, of at most 65536 bytes and exactly `columns`
- * cells; blanks before a cell are skipped unless they are the delimiter, cells may stand in double quotes.
- * wanted[columns]: where a column's numbers go, -1: nowhere. Out, for each wanted column [room]: mantissa,
- * decimals: of -?[0-9]*mark?[0-9]* with 1 to 18 digits the number mantissa * 10^-decimals, of any other cell
- * 0 and -1; spans: where the cell's text begins and ends. rows: the row after the last one read. used: bytes
- * of their lines. Both are set with BFV_E_UNSUPPORTED too, which means that the next record is not plain;
- * rows from *rows on are then undefined. */
-int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
-                 const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
-                 uint32_t *spans, uint64_t *rows, uint64_t *used);
+/* Numbers of cells: cell k is the text from byte ends[k] up to ends[k + 1]; ends[0..count] ascend and lie in
+ * the text. mark: of decimals, ASCII. Out [count]: the number mantissa * 10^-decimals of a cell
+ * -?[0-9]*mark?[0-9]* with 1 to 18 digits and perhaps blanks before it, of any other cell 0 and -1. The text
+ * is ASCII or an encoding that contains it. Neither output may overlap an input (not checked) or the other.
+ */
+int bfv_decimals(const uint8_t *text, uint64_t size, const int32_t *ends, uint64_t count, uint8_t mark,
+                 int64_t *mantissa, int64_t *decimals);
 
 /* ---- ring ------------------------------------------------------------- */
 
@@ -151,14 +144,10 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 
-/* Key streams of `count` seeds of 32 bytes, AES-256 in counter mode as FORMAT.md says, from counter block
- * (0, 0, 0, 0): out [count][bytes]. By the CPU's own instructions: BFV_E_UNSUPPORTED where it has none.
- * threads: at most BFV_MAX_THREADS, 0 for all cores. */
-int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out);
-
-/* The uniform polynomials of `count` seeds, [count][L][N] in NTT form: FORMAT.md's expansion. As above. */
-int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
-                     uint32_t *out);
+/* The same for all primes at once: bytes[i] (a multiple of 4) of stream i, which lies behind stream i - 1, to plane i of
+ * out [L][N]; filled [L] is set: where it is less than N, bfv_expand_uniform goes on. */
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled);
 
 /* ---- encoder: integers to scaled plaintexts ----------------------------- */
 

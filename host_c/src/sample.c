@@ -3,7 +3,6 @@
  * Nothing here touches a secret key: the server re-randomises with it too. */
 #include <stdatomic.h>
 
-#include "aes.h"
 #include "backend_cpu.h"
 #include "client.h"
 #include "wipe.h"
@@ -26,6 +25,35 @@ int bfv_expand_uniform(const bfv_ring *ring, uint32_t index, const uint8_t *stre
     const struct bfv_prime *prime = &ring->prime[index];
     const uint32_t mask = (UINT32_C(1) << prime->bits) - 1;
     *filled = ring->body->uniform(out, *filled, ring->n, stream, bytes, prime->p, mask);
+    return BFV_OK;
+}
+
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled) {
+    if (!ring_is_open(ring) || streams == NULL || !is_aligned(bytes, _Alignof(size_t)) ||
+        !is_aligned(out, _Alignof(uint32_t)) || !is_aligned(filled, _Alignof(uint32_t))) {
+        return BFV_E_ARGUMENT;
+    }
+    const size_t count = ring->count, out_bytes = ring_poly_words(ring) * sizeof *out;
+    size_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes[i] % 4 != 0 || bytes[i] > PTRDIFF_MAX - total) {
+            return BFV_E_ARGUMENT;
+        }
+        total += bytes[i];
+    }
+    if (overlaps(streams, total, out, out_bytes) || overlaps(streams, total, filled, count * sizeof *filled) ||
+        overlaps(bytes, count * sizeof *bytes, out, out_bytes) ||
+        overlaps(bytes, count * sizeof *bytes, filled, count * sizeof *filled) ||
+        overlaps(out, out_bytes, filled, count * sizeof *filled)) {
+        return BFV_E_ARGUMENT;
+    }
+    for (uint32_t i = 0; i < count; i++, out += ring->n) {
+        const struct bfv_prime *prime = &ring->prime[i];
+        const uint32_t mask = (UINT32_C(1) << prime->bits) - 1;
+        filled[i] = ring->body->uniform(out, 0, ring->n, streams, bytes[i], prime->p, mask);
+        streams += bytes[i];
+    }
     return BFV_OK;
 }
 
@@ -59,91 +87,6 @@ int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) 
         return BFV_E_RANDOM;
     }
     cpu_body(0)->error(out, n, rnd);
-    return BFV_OK;
-}
-
-/* ---- key streams ---------------------------------------------------------- */
-
-struct stream_job {
-    const bfv_ring *ring; /* of expansions */
-    const uint8_t *seeds;
-    size_t bytes; /* of each stream */
-    uint8_t *streams;
-    uint32_t *polys;
-};
-
-static void stream_units(void *argument, uint64_t first, uint64_t last) {
-    const struct stream_job *job = argument;
-    struct aes_key key;
-    for (uint64_t k = first; k < last; k++) {
-        uint8_t *out = job->streams + k * job->bytes;
-        const size_t whole = job->bytes / AES_BLOCK, rest = job->bytes % AES_BLOCK;
-        aes_key_init(&key, job->seeds + k * AES_KEY_BYTES);
-        aes_stream(&key, 0, 0, whole, out);
-        if (rest != 0) {
-            uint8_t block[AES_BLOCK];
-            aes_stream(&key, 0, whole, 1, block);
-            memcpy(out + whole * AES_BLOCK, block, rest);
-            wipe(block, sizeof block);
-        }
-    }
-    wipe(&key, sizeof key);
-}
-
-int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out) {
-    size_t size = 0, seeds_size = 0;
-    if (seeds == NULL || count == 0 || bytes == 0 || out == NULL || threads > BFV_MAX_THREADS ||
-        !size_mul(count, bytes, &size) || !size_mul(count, AES_KEY_BYTES, &seeds_size) ||
-        size > PTRDIFF_MAX || seeds_size > PTRDIFF_MAX || overlaps(seeds, seeds_size, out, size)) {
-        return BFV_E_ARGUMENT;
-    }
-    if (!aes_has_hardware()) {
-        return BFV_E_UNSUPPORTED;
-    }
-    struct stream_job job = {NULL, seeds, bytes, out, NULL};
-    client_in_parallel(threads, count, size, stream_units, &job);
-    return BFV_OK;
-}
-
-/* Bytes of a key stream that are taken at a time: they stay in the first-level cache. */
-enum { STREAM_BLOCKS = 256 };
-
-static void expand_units(void *argument, uint64_t first, uint64_t last) {
-    const struct stream_job *job = argument;
-    const bfv_ring *ring = job->ring;
-    _Alignas(64) uint8_t stream[STREAM_BLOCKS * AES_BLOCK];
-    struct aes_key key;
-    for (uint64_t k = first; k < last; k++) {
-        uint32_t *plane = job->polys + k * ring_poly_words(ring);
-        aes_key_init(&key, job->seeds + k * AES_KEY_BYTES);
-        for (uint32_t i = 0; i < ring->count; i++, plane += ring->n) {
-            const struct bfv_prime *prime = &ring->prime[i];
-            const uint32_t mask = (UINT32_C(1) << prime->bits) - 1;
-            uint32_t filled = 0;
-            for (uint64_t at = 0; filled < ring->n; at += STREAM_BLOCKS) {
-                aes_stream(&key, i, at, STREAM_BLOCKS, stream);
-                filled = ring->body->uniform(plane, filled, ring->n, stream, sizeof stream, prime->p, mask);
-            }
-        }
-    }
-    wipe(&key, sizeof key);
-    wipe(stream, sizeof stream);
-}
-
-int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
-                     uint32_t *out) {
-    size_t size = 0, seeds_size = 0;
-    if (!ring_is_open(ring) || seeds == NULL || count == 0 || !is_aligned(out, _Alignof(uint32_t)) ||
-        threads > BFV_MAX_THREADS || !size_mul(count, ring_poly_words(ring) * sizeof *out, &size) ||
-        !size_mul(count, AES_KEY_BYTES, &seeds_size) || size > PTRDIFF_MAX || seeds_size > PTRDIFF_MAX ||
-        overlaps(seeds, seeds_size, out, size)) {
-        return BFV_E_ARGUMENT;
-    }
-    if (!aes_has_hardware()) {
-        return BFV_E_UNSUPPORTED;
-    }
-    struct stream_job job = {ring, seeds, 0, NULL, out};
-    client_in_parallel(threads, count, size, expand_units, &job);
     return BFV_OK;
 }
 

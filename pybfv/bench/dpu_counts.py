@@ -2,7 +2,8 @@
 
 Source: the kernels at -Os by the public back end of the DPU's compiler (LLVM 15), every executed instruction of
 a launch counted on a third-party simulator (dpu/README.md, "What they cost"); differences of runs that differ
-in their terms, coefficients or stages give the rows. Whoever changes a kernel counts again and changes the row.
+in their terms, coefficients or stages give the rows. Conflicts and cycles are that simulator's. Whoever changes a
+kernel counts again and changes the row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ class Cost:
     """Instructions of one command.
 
     ``step``: of one pass of its innermost loop. ``finish``: once a result. What a pass and a result are, ``unit`` says;
-    pybfv.bench.model.instructions counts them.
+    pybfv.bench.model.instructions counts them. ``term``: for each term of a block. ``merge``: of ``finish``, what one
+    tasklet does alone with a word of another's result while the others wait. ``conflicts``: how many of the
+    instructions, as a share, take their two sources from registers of equal parity.
     """
 
     command: int
@@ -29,47 +32,51 @@ class Cost:
     unit: str
     step: float
     finish: float = 0.0
+    term: float = 0.0
+    merge: float = 0.0
+    conflicts: float = 0.0
 
 
 _WORD = "a word of a term; finish: a word of the accumulator, for each tasklet that shares it"
 _COEFFICIENT = "a coefficient and prime of a term; finish: a word of the accumulator, for each tasklet that shares it"
 _PAIR = "a product of two coefficients; finish: an output coefficient of all parts"
+_TENSOR = f"{_PAIR}; three products a pair of ciphertexts"
+_LAZY = "a coefficient of a term; finish: a coefficient"
 
 NTT = (
-    Cost(0x101, "sum", _WORD, 8.2, 205),
-    Cost(0x102, "product", _COEFFICIENT, 170.9, 205),
-    Cost(0x103, "square", _COEFFICIENT, 85.8, 205),
-    Cost(0x111, "add", "a word", 15.1),
-    Cost(0x112, "sub", "a word", 16.6),
-    Cost(0x113, "multiply", "a word", 129.8),
-    Cost(0x114, "tensor", "a coefficient and prime", 506.1),
-    Cost(0x121, "forward", "a butterfly; finish: a stage", 70.0, 6760),
-    Cost(0x122, "inverse", "a butterfly; finish: a stage", 75.0, 7030),
+    Cost(0x101, "sum", _WORD, 7.1, 205, 70, 14, 0.61),
+    Cost(0x102, "product", _COEFFICIENT, 166.8, 205, 131, 14, 0.76),
+    Cost(0x103, "square", _COEFFICIENT, 83.6, 205, 69, 14, 0.69),
+    Cost(0x111, "add", "a word", 15.1, conflicts=0.16),
+    Cost(0x112, "sub", "a word", 16.6, conflicts=0.38),
+    Cost(0x113, "multiply", "a word", 129.8, conflicts=0.60),
+    Cost(0x114, "tensor", "a coefficient and prime", 506.1, conflicts=0.59),
+    Cost(0x121, "forward", "a butterfly; finish: a stage", 70.0, 6760, conflicts=0.61),
+    Cost(0x122, "inverse", "a butterfly; finish: a stage", 75.0, 7030, conflicts=0.60),
 )
 """The NTT family, by command."""
 
-_TENSOR = f"{_PAIR}; three products a pair of ciphertexts"
 LIMB = {
     1: (
-        Cost(0x201, "add", "a coefficient", 28.8),
-        Cost(0x202, "sub", "a coefficient", 28.8),
-        Cost(0x204, "lazy sum", "a coefficient of a term; finish: a coefficient", 10.4, 526),
-        Cost(0x211, "product", _PAIR, 55.9, 660),
-        Cost(0x212, "tensor", _TENSOR, 55.9, 1990),
+        Cost(0x201, "add", "a coefficient", 28.8, conflicts=0.47),
+        Cost(0x202, "sub", "a coefficient", 24.6, conflicts=0.47),
+        Cost(0x204, "lazy sum", _LAZY, 10.4, 526, conflicts=0.56),
+        Cost(0x211, "product", _PAIR, 55.9, 660, conflicts=0.67),
+        Cost(0x212, "tensor", _TENSOR, 55.9, 1990, conflicts=0.67),
     ),
     2: (
-        Cost(0x201, "add", "a coefficient", 38.5),
-        Cost(0x202, "sub", "a coefficient", 38.5),
-        Cost(0x204, "lazy sum", "a coefficient of a term; finish: a coefficient", 11.9, 1420),
-        Cost(0x211, "product", _PAIR, 143.3, 1580),
-        Cost(0x212, "tensor", _TENSOR, 143.3, 4730),
+        Cost(0x201, "add", "a coefficient", 38.5, conflicts=0.53),
+        Cost(0x202, "sub", "a coefficient", 31.2, conflicts=0.53),
+        Cost(0x204, "lazy sum", _LAZY, 11.9, 1420, conflicts=0.67),
+        Cost(0x211, "product", _PAIR, 143.3, 1580, conflicts=0.73),
+        Cost(0x212, "tensor", _TENSOR, 143.3, 4730, conflicts=0.74),
     ),
     4: (
-        Cost(0x201, "add", "a coefficient", 34.5),
-        Cost(0x202, "sub", "a coefficient", 34.5),
-        Cost(0x204, "lazy sum", "a coefficient of a term; finish: a coefficient", 17.8, 3820),
-        Cost(0x211, "product", _PAIR, 449.0, 4090),
-        Cost(0x212, "tensor", _TENSOR, 449.0, 12270),
+        Cost(0x201, "add", "a coefficient", 34.5, conflicts=0.67),
+        Cost(0x202, "sub", "a coefficient", 50.3, conflicts=0.57),
+        Cost(0x204, "lazy sum", _LAZY, 17.8, 3820, conflicts=0.71),
+        Cost(0x211, "product", _PAIR, 449.0, 4090, conflicts=0.74),
+        Cost(0x212, "tensor", _TENSOR, 449.0, 12270, conflicts=0.74),
     ),
 }
 """The limb family, by words of a coefficient, then by command. Eight words have not been counted."""
@@ -113,3 +120,21 @@ COUNTED: tuple[tuple[int, int, int, int, int, int, int, int, int], ...] = (
     (0x212, 4, 9, 0, 16, 0, 1, 512, 359_376_094),
 )
 """Launches whose instructions were counted whole: what the rows above are made of, and must give back."""
+
+TIMED: tuple[tuple[str, str, int, int, int, int, int], ...] = (
+    # what (pybfv.bench.paper.pim.run), kernels, primes, N, ciphertexts, cycles, of these conflicts
+    ("sum", "ntt", 1, 16, 2560, 1_495_550, 530_059),
+    ("sum", "ntt", 1, 1024, 80, 2_840_950, 1_079_026),
+    ("square", "ntt", 1, 16, 320, 1_151_150, 416_805),
+    ("square", "ntt", 1, 16, 2560, 6_493_550, 2_605_166),
+    ("square", "ntt", 1, 1024, 16, 3_442_250, 1_389_681),
+    ("product", "ntt", 1, 16, 640, 3_574_550, 1_501_762),
+    ("add", "ntt", 1, 1024, 20, 739_200, 97_218),
+    ("tensor", "ntt", 1, 1024, 4, 3_323_950, 1_230_042),
+    ("add", "limb", 4, 1024, 20, 2_329_250, 930_619),
+    ("sum", "limb", 2, 1024, 200, 13_008_100, 5_232_513),
+    ("sum", "limb", 4, 16, 404, 2_023_700, 6_013),
+    ("tensor", "limb", 1, 256, 1, 19_216_750, 7_720_077),
+    ("tensor", "limb", 4, 128, 1, 41_098_400, 17_450_877),
+)
+"""Launches of one DPU with 16 tasklets by a third-party simulator of the pipeline, for the model as a whole."""

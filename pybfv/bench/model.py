@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import Any
 
-from pybfv.bench.dpu_counts import COSTS, LAUNCH, UNIT
+from pybfv.bench.dpu_counts import COSTS, LAUNCH, UNIT, Cost
 
 CLOCKS = (350.0, 425.0)
 """MHz: UPMEM's documented clock, and the one that the published system states."""
@@ -53,14 +53,14 @@ def cycles(instructions: float, longest: float, dma: Dma, longest_dma: Dma) -> f
 def instructions(event: Mapping[str, Any]) -> float:
     """Instructions of the DPU with the most work in a launch; KeyError for a command that was never counted."""
     command, count, positions = event["command"], event["count"], event["positions"]
-    limbs = event["primes"] if command >= 0x200 else 0
-    cost = COSTS[limbs, command]
-    n = 1 << event["log_n"]
+    cost = _cost(event)
+    n, terms = 1 << event["log_n"], 0
     if command in (0x101, 0x102, 0x103):
         words = positions * UNIT
         parts = event["parts"]
         passes = count * words * (parts if command == 0x101 else 1)
         results = words * parts * _team(event)
+        terms = count * _blocks(event)
     elif command in (0x111, 0x112, 0x113, 0x114):
         passes, results = count * positions * UNIT * (1 if command == 0x114 else event["parts"]), 0
     elif command in (0x121, 0x122):
@@ -70,25 +70,43 @@ def instructions(event: Mapping[str, Any]) -> float:
         passes, results = count * positions * n * (3 if command == 0x212 else 1), positions
     else:
         passes, results = count * positions, positions
-    return LAUNCH + cost.step * passes + cost.finish * results
+    return LAUNCH + cost.step * passes + cost.term * terms + cost.finish * results
+
+
+def alone(event: Mapping[str, Any]) -> float:
+    """Of these, what one tasklet does while all others wait for it."""
+    cost = _cost(event)
+    words = event["positions"] * UNIT * event["parts"]
+    return cost.merge * words * (_team(event) - 1) if cost.merge else 0.0
+
+
+def _cost(event: Mapping[str, Any]) -> Cost:
+    return COSTS[event["primes"] if event["command"] >= 0x200 else 0, event["command"]]
 
 
 def _team(event: Mapping[str, Any]) -> int:
     """Tasklets that share a block: dpu/kernels/ntt_reduce.c."""
-    blocks = -(-event["positions"] // max(event["block"], 1))
+    blocks = _blocks(event)
     return max(1, event["tasklets"] // blocks) if blocks else 1
 
 
-def launch_seconds(event: Mapping[str, Any], clock: float) -> float:
+def _blocks(event: Mapping[str, Any]) -> int:
+    return -(-event["positions"] // max(event["block"], 1))
+
+
+def launch_seconds(event: Mapping[str, Any], clock: float, conflicts: bool = False) -> float:
     """One launch; all DPUs run at once, so it takes what the one with the most work takes.
 
     The longest tasklet's share of the instructions is taken to be its share of the bytes that were moved.
+    ``conflicts``: each instruction with two sources of equal parity takes the pipeline for a cycle more.
     """
-    total = instructions(event)
+    serial = alone(event)
+    shared = instructions(event) - serial
     dma = Dma(event["reads"], event["writes"], event["read_bytes"] + event["write_bytes"])
     busiest = Dma(event["busiest_reads"], event["busiest_writes"], event["busiest_bytes"])
     share = busiest.bytes / dma.bytes if dma.bytes else 1.0
-    return cycles(total, total * share, dma, busiest) / (clock * 1e6)
+    issued = shared * (1 + _cost(event).conflicts) if conflicts else shared
+    return (cycles(issued, shared * share, dma, busiest) + PIPELINE * serial) / (clock * 1e6)
 
 
 # --- transfers between host and DPUs

@@ -14,7 +14,7 @@ from pybfv.cli.tools import note, progress_bar
 @bench.command("paper", epilog=EXIT_CODES)
 @click.option("--quick", is_flag=True, help="Under a minute, less exact.")
 @click.option(
-    "--kernels", type=click.Choice(["both", "limb", "ntt"]), default="both", show_default=True, metavar="KERNELS",
+    "--kernels", type=click.Choice(["both", "limb", "ntt"]), default="both", show_default=True,
     help="limb: the paper's method; ntt: ours.",
 )  # fmt: skip
 @click.option("-o", "--output", metavar="FOLDER", help="Write JSON, CSV, text and plots; a rerun continues there.")

@@ -130,9 +130,8 @@ class ContributionReader:
     """Reads a contribution block by block into the caller's arrays; memory doesn't grow with rows.
 
     ``path``: a file, or ``-`` for standard input. ``trust``: it must be signed by one of these signers, which is known
-    after the last block. Known at once: ``study``, ``params`` (``n``,
-    ``primes``), ``key_id``, ``contribution_id``, ``signer`` ("": not signed), ``mode``, ``per_block``, ``origin`` (the file's name
-    for messages). Known after the last block: ``rows``, ``dropped``, ``blocks`` (before: None,
+    after the last block. Known at once: ``study``, ``params`` (``n``, ``primes``), ``key_id``, ``contribution_id``,
+    ``signer`` ("": not signed), ``mode``, ``per_block``, ``origin`` (the file's name for messages). Known after the last block: ``rows``, ``dropped``, ``blocks`` (before: None,
     None, and blocks read so far). A context manager.
     """
 

@@ -218,7 +218,8 @@ class RecordReader:
     def payload_into(self, *arrays: np.ndarray, check: Callable[[np.ndarray], None] | None = None) -> None:
         """Fills C-contiguous arrays, in a row, with the payload (their sizes add up to it), checked.
 
-        ``check``: looks at the last array, in pieces [polynomials, L, N] and while they are in the cache; what it raises comes after an error of the checksum, which is then the cause.
+        ``check``: looks at the last array in pieces [polynomials, L, N], each while it is in the cache; what it raises
+        gives way to an error of the checksum, which is then the cause.
         The arrays' contents are undefined after an error.
         """
         refusal: DataError | None = None

@@ -10,8 +10,8 @@ from pybfv.native._backend import CHECKS, Acc, Array, Backend
 from pybfv.native._encoder import Encoder
 from pybfv.native._lib import bodies, crc32c, empty
 from pybfv.native._lifter import Lifter, Lifter64
-from pybfv.native._ring import Ring, error_bytes, random_streams, sample_error, sample_ternary, ternary_bytes
-from pybfv.native._table import PlainRows
+from pybfv.native._ring import Ring, error_bytes, sample_error, sample_ternary, ternary_bytes
+from pybfv.native._table import decimals
 
 __all__ = [
     "CHECKS",
@@ -21,13 +21,12 @@ __all__ = [
     "Encoder",
     "Lifter",
     "Lifter64",
-    "PlainRows",
     "Ring",
     "bodies",
     "crc32c",
+    "decimals",
     "empty",
     "error_bytes",
-    "random_streams",
     "sample_error",
     "sample_ternary",
     "ternary_bytes",

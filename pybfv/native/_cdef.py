@@ -30,10 +30,8 @@ enum {
 const char *bfv_status_text(int status);
 uint32_t bfv_crc32c(uint32_t crc, const void *data, size_t size);
 const char *bfv_body(uint32_t index);
-enum { BFV_CSV_TEXT = 1 << 30 };
-int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
-                 const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
-                 uint32_t *spans, uint64_t *rows, uint64_t *used);
+int bfv_decimals(const uint8_t *text, uint64_t size, const int32_t *ends, uint64_t count, uint8_t mark,
+                 int64_t *mantissa, int64_t *decimals);
 typedef struct bfv_ring bfv_ring;
 int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body, bfv_ring **out);
 void bfv_ring_close(bfv_ring *ring);
@@ -60,9 +58,8 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
                        size_t bytes, uint32_t *out);
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
-int bfv_random_streams(const uint8_t *seeds, uint64_t count, size_t bytes, uint32_t threads, uint8_t *out);
-int bfv_expand_seeds(const bfv_ring *ring, const uint8_t *seeds, uint64_t count, uint32_t threads,
-                     uint32_t *out);
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled);
 typedef struct bfv_encoder bfv_encoder;
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
                              bfv_encoder **out);

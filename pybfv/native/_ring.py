@@ -196,16 +196,19 @@ class Ring:
         check(status, "expand_uniform")
         return int(position[0])
 
-    def expand_seeds(self, seeds: np.ndarray, out: np.ndarray, threads: int = 1) -> bool:
-        """FORMAT.md's uniform polynomials of seeds, uint8 [count, 32], in NTT form into ``out`` [count, L, N].
+    def expand_planes(self, streams: Any, sizes: Sequence[int], out: np.ndarray) -> list[int]:
+        """`expand_uniform` of every prime from its start: streams in turn, ``sizes`` bytes of each, to ``out`` [L, N].
 
-        False, and nothing done, where the CPU has no instructions for AES. threads: 0 for all cores.
+        Returns how many residues of each plane are there.
         """
-        count = _seed_count(seeds)
-        check_array(out, (count, *self._tail), "out", write=True)
-        data = view(BFV, "uint8_t[]", seeds, "seeds")
-        status = BFV.lib.bfv_expand_seeds(self.pointer, data, count, _threads(threads), self._u32(out, True))
-        return _by_instructions(status, "expanding seeds")
+        check_array(out, self._tail, "out", write=True)
+        data = view(BFV, "uint8_t[]", streams, "streams")
+        if len(sizes) != len(self.primes) or any(size < 0 or size % 4 for size in sizes) or sum(sizes) > len(data):
+            raise UsageError("streams must hold a multiple of 4 bytes for each prime")
+        filled = BFV.ffi.new("uint32_t[]", len(self.primes))
+        bytes_ = BFV.ffi.new("size_t[]", list(sizes))
+        check(BFV.lib.bfv_expand_planes(self.pointer, data, bytes_, self._u32(out, True), filled), "expand_planes")
+        return list(filled)
 
     def encrypt_bytes(self, parts: int) -> int:
         """Random bytes that one encryption with 2 or 3 parts takes."""
@@ -284,30 +287,6 @@ class Ring:
 
 def _threads(threads: int) -> int:
     return check_integer(threads, 0, BFV.lib.BFV_MAX_THREADS, "threads")
-
-
-def _seed_count(seeds: np.ndarray) -> int:
-    check_array(seeds, (None, 32), "seeds", np.uint8)
-    return check_integer(len(seeds), 1, 2**31, "the number of seeds")
-
-
-def _by_instructions(status: int, what: str) -> bool:
-    if status == BFV.lib.BFV_E_UNSUPPORTED:
-        return False
-    check(status, what)
-    return True
-
-
-def random_streams(seeds: np.ndarray, out: np.ndarray, threads: int = 1) -> bool:
-    """The key streams of seeds, uint8 [count, 32], into ``out``, uint8 [count, size].
-
-    False, and nothing done, where the CPU has no instructions for AES. threads: 0 for all cores.
-    """
-    count = _seed_count(seeds)
-    check_array(out, (count, None), "out", np.uint8, write=True)
-    size = check_integer(out.shape[1], 1, 2**40, "the bytes of a stream")
-    data, into = view(BFV, "uint8_t[]", seeds, "seeds"), view(BFV, "uint8_t[]", out, "out", write=True)
-    return _by_instructions(BFV.lib.bfv_random_streams(data, count, size, _threads(threads), into), "key streams")
 
 
 def _check_dimension(n: int) -> int:

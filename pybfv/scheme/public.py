@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pybfv.native import Encoder, Ring
-from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes, private_streams
+from pybfv.scheme.random import PrivateStreams, expand_uniform, fresh_seed, private_bytes
 
 _LIMB_BITS = 60
 """Wide integers reach the ring in limbs that fit its 62-bit signed input."""
@@ -43,15 +43,13 @@ class BatchEncryptor:
 
     def __init__(self, ring: Ring, pk: np.ndarray, threads: int = 1) -> None:
         self.ring, self.pk, self.threads = ring, pk, threads
-        self._rnd = np.empty((0, ring.encrypt_bytes(2)), dtype=np.uint8)
+        self._streams = PrivateStreams(ring.encrypt_bytes(2))
 
     def encrypt(
         self, encoder: Encoder, rows: Sequence[np.ndarray | Sequence[int]], out: np.ndarray, stride: int = 1
     ) -> np.ndarray:
         """Fresh encryptions of vectors of one length: vector k to out[k * stride], ``out`` [*, 2, L, N]."""
-        if len(self._rnd) < len(rows):
-            self._rnd = np.empty((len(rows), self._rnd.shape[1]), dtype=np.uint8)
-        rnd = private_streams(len(rows), self._rnd.shape[1], self._rnd[: len(rows)], self.threads)
+        rnd = self._streams.draw(len(rows))
         try:
             return self.ring.encrypt_many(self.pk, encoder, rows, rnd, out, stride, self.threads)
         finally:

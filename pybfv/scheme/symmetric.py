@@ -9,7 +9,7 @@ import numpy as np
 from pybfv import native
 from pybfv.native import Encoder, Ring
 from pybfv.native.secret import Secret, wipe
-from pybfv.scheme.random import expand_seeds, fresh_seeds, private_streams
+from pybfv.scheme.random import PrivateStreams, expand_uniform, fresh_seeds
 
 
 class SymmetricBatch:
@@ -21,7 +21,7 @@ class SymmetricBatch:
     def __init__(self, ring: Ring, secret: Secret, threads: int = 1) -> None:
         self.ring, self.secret, self.threads = ring, secret, threads
         self._a = native.empty((0, len(ring.primes), ring.n))
-        self._rnd = np.empty((0, native.error_bytes(ring.n)), dtype=np.uint8)
+        self._streams = PrivateStreams(native.error_bytes(ring.n))
 
     def encrypt(
         self,
@@ -35,12 +35,12 @@ class SymmetricBatch:
         part 0 to out[k * stride], ``out`` [*, L, N].
         """
         count = len(rows)
-        if len(self._rnd) < count:
+        if len(self._a) < count:
             self._a = native.empty((count, *self._a.shape[1:]))
-            self._rnd = np.empty((count, self._rnd.shape[1]), dtype=np.uint8)
-        fresh = fresh_seeds(count)
-        a = expand_seeds(self.ring, fresh, self._a[:count], self.threads)
-        rnd = private_streams(count, self._rnd.shape[1], self._rnd[:count], self.threads)
+        a, fresh = self._a[:count], fresh_seeds(count)
+        for polynomial, seed in zip(a, fresh, strict=True):
+            expand_uniform(self.ring, seed.tobytes(), polynomial)
+        rnd = self._streams.draw(count)
         try:
             self.secret.encrypt_many(a, encoder, rows, rnd, out, stride, self.threads)
         finally:

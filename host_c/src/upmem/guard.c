@@ -342,6 +342,7 @@ void guard_close(struct upmem *upmem) {
     if (guard != NULL) {
         journal_sweep(upmem); /* accumulators, and so their entries, are gone */
         check_close(&guard->check);
+        journal_free_spares(guard);
         free(guard->space);
         free(guard);
         upmem->guard = NULL;

@@ -24,6 +24,37 @@ bool journal_needs(const struct guard *guard, const struct bfv_array *array) {
     return entry != NULL;
 }
 
+/* A kept array's memory to the spares, where one has none. */
+static void give_spare(struct guard *guard, const struct guard_kept *kept) {
+    struct upmem_array *data = kept->array.data;
+    for (uint32_t i = 0; i < GUARD_SPARES && data->owned != NULL; i++) {
+        if (guard->spare[i].words == NULL) {
+            guard->spare[i] = (struct guard_spare){data->owned, kept->bytes};
+            data->owned = NULL;
+        }
+    }
+}
+
+/* Memory for an array: a spare of its size, or fresh. */
+static uint32_t *take_spare(struct guard *guard, uint64_t bytes) {
+    for (uint32_t i = 0; i < GUARD_SPARES; i++) {
+        if (guard->spare[i].words != NULL && guard->spare[i].bytes == bytes) {
+            uint32_t *words = guard->spare[i].words;
+            guard->spare[i].words = NULL;
+            return words;
+        }
+    }
+    journal_free_spares(guard);
+    return buffer_alloc((size_t)bytes);
+}
+
+void journal_free_spares(struct guard *guard) {
+    for (uint32_t i = 0; i < GUARD_SPARES; i++) {
+        buffer_free(guard->spare[i].words);
+        guard->spare[i].words = NULL;
+    }
+}
+
 void journal_sweep(struct upmem *upmem) {
     struct guard *guard = upmem->guard;
     for (struct guard_kept **link = &guard->kept; *link != NULL;) {
@@ -34,6 +65,7 @@ void journal_sweep(struct upmem *upmem) {
         }
         *link = kept->next;
         guard->kept_bytes -= kept->bytes;
+        give_spare(guard, kept);
         upmem_array_free(upmem, kept->array.data);
         free(kept);
     }
@@ -235,7 +267,7 @@ bool journal_keep(struct upmem *upmem, struct bfv_array *array) {
         return false;
     }
     if (data->owned == NULL) {
-        data->owned = buffer_alloc((size_t)bytes);
+        data->owned = take_spare(guard, bytes);
         if (data->owned == NULL) {
             free(kept);
             return false;

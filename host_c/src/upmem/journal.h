@@ -23,6 +23,12 @@ struct guard_kept {
     uint64_t bytes;
 };
 
+enum { GUARD_SPARES = 8 };
+struct guard_spare {
+    uint32_t *words;
+    uint64_t bytes;
+};
+
 struct guard_acc {
     struct guard_acc *next;
     struct bfv_acc *acc;
@@ -39,8 +45,9 @@ struct guard {
     uint32_t entries;
     struct guard_kept *kept;
     uint64_t kept_bytes, most_kept;
-    uint32_t restarts; /* since the journal was empty */
-    bool left_out;     /* one of them left a DPU out */
+    struct guard_spare spare[GUARD_SPARES]; /* memory of arrays that were kept: fresh memory costs more */
+    uint32_t restarts;                      /* since the journal was empty */
+    bool left_out;                          /* one of them left a DPU out */
     bool dead;
     uint32_t *space; /* N words */
     char told[512];  /* what the first of them, or the last error of all, was about */
@@ -69,6 +76,7 @@ void journal_unnote(struct guard *guard, struct guard_entry *entry);
 void journal_forget(struct upmem *upmem, const struct guard_acc *acc);
 /* Frees the kept arrays that no entry needs any more. */
 void journal_sweep(struct upmem *upmem);
+void journal_free_spares(struct guard *guard);
 /* What was computed again has been found right: DPUs may err again. */
 void journal_forgive(struct guard *guard);
 /* A dropped array for the journal; false where memory is short. */

@@ -126,9 +126,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Modelled seconds: kernels alone, kernels if all DPUs and tasklets shared them evenly, and with transfers."""
+    """Modelled seconds: kernels alone, with conflicts of registers, or if all DPUs and tasklets shared them evenly; and
+    with transfers, without conflicts."""
 
     kernel: float
+    conflicts: float
     even: float
     end_to_end: float
     at_work: int
@@ -136,10 +138,11 @@ class Estimate:
 
 def estimate(share: Share, dpus: int, clock: float) -> Estimate:
     """The model's times for a job on ``dpus`` DPUs at ``clock`` MHz."""
-    kernel = even = 0.0
+    kernel = conflicts = even = 0.0
     launches = 0
     for event, times in share.launches:
         kernel += times * model.launch_seconds(event, clock)
+        conflicts += times * model.launch_seconds(event, clock, True)
         dma = model.Dma(event["reads"], event["writes"], event["read_bytes"] + event["write_bytes"])
         most = max(model.instructions(event), dma.cycles)
         even += times * most * share.at_work / dpus / (clock * 1e6)
@@ -150,7 +153,7 @@ def estimate(share: Share, dpus: int, clock: float) -> Estimate:
         + launches * model.transfer_seconds(_ARGUMENTS, dpus, to_dpus=True, wram=True)
         + launches * model.transfer_seconds(_REPORT, dpus, to_dpus=False, wram=True)
     )
-    return Estimate(kernel, even, kernel + moved, share.at_work)
+    return Estimate(kernel, conflicts, even, kernel + moved, share.at_work)
 
 
 def share_of(panel: Panel, size: int, ps: ParameterSet, kernels: str, reading: str, dpus: int) -> Share:

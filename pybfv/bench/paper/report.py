@@ -15,7 +15,9 @@ Panel = dict[str, Any]
 
 NOTES = (
     f"Modelled: {DPUS:,} DPUs with 16 tasklets at {SLOW:.0f} or {FAST:.0f} MHz, by docs/time-model.md; nothing ran on "
-    "such hardware. End to end: one push of all operands, kernels, one pull of the results; without the host's work.",
+    "such hardware. End to end: one push of all operands, kernels, one pull of the results; without the host's work. "
+    "Conflicts of registers of equal parity are left out of all but one column of the CSV and JSON; with them kernels "
+    "take up to 1.8 times as long.",
     "Measured: this machine, one thread; the time of one operation, over a resident set of operands larger than the "
     "caches, times their number. CPU, limb: the paper's kernels compiled for it, one product or 16 sums timed, and "
     "scaled. CPU, ntt: pybfv's cpu backend. SEAL: its default moduli through tenseal.sealapi, data levels of 27, 54 "

@@ -18,7 +18,7 @@ COLUMNS = (
     "panel", "bits", "set", "size", "reading", "kernels", "operations",
     "measured_cpu_s", "measured_cpu_timed", "measured_seal_s", "measured_seal_timed", "seal_data_level_bits",
     f"modelled_pim_kernel_s_{SLOW:.0f}mhz", f"modelled_pim_kernel_s_{FAST:.0f}mhz",
-    f"modelled_pim_kernel_shared_evenly_s_{SLOW:.0f}mhz",
+    f"modelled_pim_kernel_with_conflicts_s_{FAST:.0f}mhz", f"modelled_pim_kernel_shared_evenly_s_{SLOW:.0f}mhz",
     f"modelled_pim_end_to_end_s_{SLOW:.0f}mhz", f"modelled_pim_end_to_end_s_{FAST:.0f}mhz", "modelled_pim_dpus_at_work",
     "cpu_over_modelled_pim_kernel", "seal_over_modelled_pim_kernel", "seal_over_modelled_pim_end_to_end",
     "seal_over_measured_cpu", "paper_pim_against_cpu", "paper_pim_against_seal",
@@ -76,7 +76,7 @@ def _row(panel: Panel, bits: int, size: int, reading: str, kernels: str, times: 
     values = (
         panel.name, bits, ps.name, size, reading or None, kernels, job.additions + job.squares + job.products,
         cpu, cpu_timed, seal, seal_timed, theirs and round(theirs.bits, 1),
-        slow.kernel, fast.kernel, slow.even, slow.end_to_end, fast.end_to_end, share.at_work,
+        slow.kernel, fast.kernel, fast.conflicts, slow.even, slow.end_to_end, fast.end_to_end, share.at_work,
         cpu / fast.kernel, seal and seal / fast.kernel, seal and seal / fast.end_to_end, seal and seal / cpu,
         *(str(ratio) if ratio else None for ratio in ratios),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The fast reader of plain CSV files beside the standard one: the same numbers, or the same refusal, always."""
+"""pyarrow beside the standard csv module: the same numbers, or the same refusal, always."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from pybfv.cli.tools import progress_bar
-from pybfv.client import csvio, csvsource
+from pybfv.client import csvarrow, csvio, csvsource
 from pybfv.client.arrays import Arrays
+from pybfv.client.csvarrow import ArrowTable, open_table
 from pybfv.client.csvio import CsvOptions, blocks, read_header, records, scan
-from pybfv.client.csvplain import PlainTable, open_plain
 from pybfv.client.csvrecords import Table
 from pybfv.errors import PybfvError
 from pybfv.workload import Column, ColumnBounds
@@ -57,9 +57,10 @@ def everything(path: str, options: CsvOptions, size: int) -> list[Any]:
 
 def both(monkeypatch: pytest.MonkeyPatch, path: Path, options: CsvOptions, size: int = 7) -> list[Any]:
     """The outcomes, which must not depend on the reader."""
+    monkeypatch.setattr(csvarrow, "_LEAST", 1)
     fast = everything(str(path), options, size)
     with monkeypatch.context() as patch:
-        patch.setattr(csvio, "open_plain", Table)
+        patch.setattr(csvio, "open_table", Table)
         slow = everything(str(path), options, size)
     assert fast == slow
     return fast
@@ -132,9 +133,9 @@ def test_random_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: in
 @pytest.mark.parametrize(
     ("content", "options", "kind"),
     [
-        (b"x,y\n1,2\n", {}, PlainTable),
-        (b"x;y\r\n1;2\n", {"delimiter": ";", "decimal": ",", "thousands": "."}, PlainTable),
-        ("x,größe\n1,2\n".encode("cp1252"), {"encoding": "cp1252"}, PlainTable),
+        (b"x,y\n1,2\n", {}, ArrowTable),
+        (b"x;y\r\n1;2\n", {"delimiter": ";", "decimal": ",", "thousands": "."}, ArrowTable),
+        ("x,größe\n1,2\n".encode("cp1252"), {"encoding": "cp1252"}, ArrowTable),
         ("x,y\n1,2\n".encode("utf-16"), {"encoding": "utf-16"}, Table),
         (b"x,y\n1,2\n", {"decimal": "\u066b"}, Table),
         (b'"x",y\n1,2\n', {}, Table),
@@ -142,19 +143,34 @@ def test_random_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: in
         (b"x,y", {}, Table),
     ],
 )
-def test_which_reader_is_taken(content: bytes, options: dict[str, Any], kind: type) -> None:
-    assert type(open_plain("t", iter([content]), CsvOptions(**options))) is kind
+def test_which_reader_is_taken(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, options: dict[str, Any], kind: type
+) -> None:
+    monkeypatch.setattr(csvarrow, "_LEAST", 1)
+    assert type(open_table("t", iter([content]), CsvOptions(**options))) is kind
 
 
-def test_one_odd_place_does_not_slow_the_rows_before() -> None:
+def test_small_files_and_pythons_without_pyarrow_take_the_standard_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"x,y\n1,2\n"
+    assert type(open_table("t", iter([content]), CsvOptions())) is Table
+    monkeypatch.setattr(csvarrow, "_LEAST", 1)
+    assert type(open_table("t", iter([content]), CsvOptions())) is ArrowTable
+    csvarrow._arrow.cache_clear()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert type(open_table("t", iter([content]), CsvOptions())) is Table
+    csvarrow._arrow.cache_clear()
+
+
+def test_one_odd_place_does_not_slow_the_rows_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csvarrow, "_LEAST", 1)
     rows = b"".join(b"%d,%d\n" % (k, -k) for k in range(1000))
-    table = open_plain("t", iter([b"x,y\n" + rows, b'"1\n2",3\n' + rows]), CsvOptions())
-    assert isinstance(table, PlainTable)
+    table = open_table("t", iter([b"x,y\n" + rows, b'"1\n2",3\n' + rows]), CsvOptions())
+    assert isinstance(table, ArrowTable)
     found = []
     while (batch := table.read(300, [0, 1])).rows:
         found.append((type(batch).__name__, batch.rows, batch.place(batch.rows - 1, "x")))
     assert [(kind, count) for kind, count, _ in found] == [
-        ("PlainBatch", 300), ("PlainBatch", 300), ("PlainBatch", 300), *[("Batch", 300)] * 3, ("Batch", 201)
+        ("ArrowBatch", 300), ("ArrowBatch", 300), ("ArrowBatch", 300), *[("Batch", 300)] * 3, ("Batch", 201)
     ]  # fmt: skip
     assert found[-1][2] == "t row 2001 (line 2003), column x"
 
