@@ -11,12 +11,14 @@ Every function raises an error of pybfv.errors rather than return a doubtful num
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import combinations
 from typing import Any, BinaryIO
 
@@ -39,6 +41,7 @@ from pybfv.errors import (
     OutputError,
     PybfvError,
     UsageError,
+    in_a_line,
 )
 from pybfv.io import study as study_io
 from pybfv.io.atomic import atomic_output
@@ -46,10 +49,11 @@ from pybfv.io.key import PublicKey, write_public
 from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.protect import Passphrase, passphrase_bytes
 from pybfv.io.result import Result, read_result, write_result
-from pybfv.io.secret_key import SecretKey, write_secret
+from pybfv.io.secret_key import SecretKey, secret_output
 from pybfv.io.sign import SigningKey, Trust
 from pybfv.server.accumulate import accumulate, merge
 from pybfv.server.backend import opener
+from pybfv.server.checkpoint import SECONDS, Checkpoint
 from pybfv.server.finish import COMBINED, finish, require_key
 from pybfv.study import Study
 from pybfv.workload import discover
@@ -212,31 +216,45 @@ def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
     return draw_keys(study)
 
 
+_NEVER = "keys are never overwritten: name another folder"
+_HALF = " without its secret.key (if an interrupted keygen left it, remove it and run again)"
+
+
 def write_keys(
     secret: SecretKey, public: PublicKey, folder: str, passphrase: Passphrase | None = None
 ) -> tuple[str, str]:
     """Writes secret.key (mode 0600 from creation) and public.key; never overwrites either.
 
-    ``passphrase``: text, bytes, or a function that asks for one; encrypts secret.key.
+    Both are whole on the disk before either has its name, and public.key gets its name first: what a kill between the
+    two leaves protects no data. ``passphrase``: text, bytes, or a function that asks for one; encrypts secret.key.
     """
     paths = os.path.join(folder, "secret.key"), os.path.join(folder, "public.key")
     for path in paths:
         if os.path.lexists(path):
-            raise OutputError(f"{path} exists; keys are never overwritten: name another folder")
+            half = path == paths[1]
+            raise OutputError(f"{path} exists{_HALF if half else ''}; {_NEVER}")
+    whole = BytesIO()
+    write_public(whole, public)
     with ExitStack() as stack:
         if passphrase is not None:  # asked for before anything is made
             passphrase = stack.enter_context(passphrase_bytes(passphrase, paths[0]))
+        new = not os.path.isdir(folder)
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as e:
             raise OutputError(f"{folder} can't be made: {e.strerror}; name another folder") from None
-        write_secret(paths[0], secret, passphrase)
-    try:
-        with atomic_output(paths[1], hint="keys are never overwritten: name another folder") as stream:
-            write_public(stream, public)
-    except BaseException:
-        os.unlink(paths[0])  # a secret key without its public half serves nobody
-        raise
+        try:
+            with secret_output(paths[0], secret, passphrase), atomic_output(paths[1], hint=_NEVER) as stream:
+                stream.write(whole.getbuffer())
+        except BaseException:
+            with suppress(OSError), open(paths[1], "rb") as left:
+                # a public key without its secret half serves nobody; another's is left alone
+                if not os.path.lexists(paths[0]) and left.read() == whole.getbuffer():
+                    os.unlink(paths[1])
+            if new:
+                with suppress(OSError):
+                    os.rmdir(folder)
+            raise
     return paths
 
 
@@ -320,6 +338,30 @@ def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]
         backend.close()
 
 
+@contextmanager
+def _checkpoint(
+    sources: Sequence[str], output: str, seconds: float, resume: bool, told: Callable[[str], None]
+) -> Iterator[Checkpoint | None]:
+    """The checkpoint of a computation, removed when the block ends well; None where there can't be any."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise UsageError(f"checkpoint must be a number of seconds from 0, not {in_a_line(seconds)}")
+    if output == "-" or "-" in sources:
+        if resume:
+            raise UsageError("only a computation on files with a named output can be resumed; give them in place of -")
+        yield None
+        return
+    if not seconds and not resume:
+        yield None
+        return
+    checkpoint = Checkpoint(output, sources, seconds=seconds, resume=resume, told=told)
+    try:
+        yield checkpoint
+    except BaseException:
+        checkpoint.ended()
+        raise
+    checkpoint.done()
+
+
 def compute(
     inputs: Inputs,
     output: str,
@@ -332,20 +374,28 @@ def compute(
     sign: SigningKey | None = None,
     trust: Trust | None = None,
     min_contributors: int = 1,
+    checkpoint: float = SECONDS,
+    resume: bool = False,
+    told: Callable[[str], None] = _quiet,
 ) -> Result:
     """Contributions to a result file.
 
     ``sign``: signs the result. ``trust``: every contribution must be signed by one of these signers.
     ``min_contributors``: refused over fewer contributions; the study may ask for more.
+    What was computed so far is kept in the file OUTPUT.checkpoint every ``checkpoint`` seconds (0: never), until the
+    result is there; ``resume`` goes on from it. ``told`` takes lines about that.
     """
     _need_public(key)
     _need_engine(engine)
     _need_signing(sign, trust)
     least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvc")
-    with _whole_output(output, force, sources) as stream:
+    with (
+        _checkpoint(sources, output, checkpoint, resume, told) as kept,
+        _whole_output(output, force, sources) as stream,
+    ):
         partial, info = accumulate(
-            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key), trust
+            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key), kept, trust
         )
         result = finish_partial(partial, key, info, least)
         write_result(stream, result, sign)
@@ -364,6 +414,9 @@ def compute_to_partial(
     sign: SigningKey | None = None,
     trust: Trust | None = None,
     min_contributors: int = 1,
+    checkpoint: float = SECONDS,
+    resume: bool = False,
+    told: Callable[[str], None] = _quiet,
 ) -> Partial:
     """Contributions to a partial file; arguments as for `compute`.
 
@@ -373,8 +426,11 @@ def compute_to_partial(
     _need_signing(sign, trust)
     least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvc")
-    with _whole_output(output, force, sources) as stream:
-        partial, info = accumulate(sources, opener(engine), progress, trust=trust)
+    with (
+        _checkpoint(sources, output, checkpoint, resume, told) as kept,
+        _whole_output(output, force, sources) as stream,
+    ):
+        partial, info = accumulate(sources, opener(engine), progress, checkpoint=kept, trust=trust)
         if partial.contributions < least:
             raise DataError(
                 f"this partial is over {partial.contributions} contribution(s), and --min-contributors asks for {least}"
@@ -487,7 +543,9 @@ def run(
             )
             done += rows
         document = decrypt(
-            compute([folder], os.path.join(folder, "r"), key=public, engine=engine, report=report), secret, ddof
+            compute([folder], os.path.join(folder, "r"), key=public, engine=engine, report=report, checkpoint=0),
+            secret,
+            ddof,
         )
         secret.wipe()
     if verify:

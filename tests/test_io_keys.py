@@ -108,15 +108,20 @@ def test_secret_key_that_does_not_fit():
         SecretKey("x", good.key_id, good.set_name, good.n, good.s)
 
 
+@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077])
-def test_secret_key_is_private_from_creation(tmp_path, umask, monkeypatch):
+def test_secret_key_is_private_from_creation(tmp_path, umask, named, monkeypatch):
+    if named:  # as where a file can't be without a name
+        monkeypatch.delattr(os, "O_TMPFILE")
+    nameless = getattr(os, "O_TMPFILE", -1)
     made = []
     real_open = os.open
 
     def watching(path, flags, mode=0o777, **kwargs):
         fd = real_open(path, flags, mode, **kwargs)
-        if flags & os.O_CREAT:
-            made.append((stat.S_IMODE(os.fstat(fd).st_mode), bool(flags & os.O_EXCL and flags & os.O_NOFOLLOW)))
+        if flags & os.O_CREAT or flags & nameless == nameless:
+            new = flags & nameless == nameless or (flags & os.O_EXCL and flags & os.O_NOFOLLOW)
+            made.append((stat.S_IMODE(os.fstat(fd).st_mode), bool(new)))
         return fd
 
     monkeypatch.setattr(os, "open", watching)

@@ -55,6 +55,13 @@ def _open_streams() -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Runs the command line and returns the exit code; no traceback reaches a user."""
+    try:
+        return _main(args)
+    except KeyboardInterrupt:  # before or after the command itself
+        return _interrupted()
+
+
+def _main(args: list[str] | None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     _open_streams()
@@ -101,6 +108,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _interrupted() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
     note("interrupted")
     return 130
 

@@ -183,6 +183,11 @@ def encrypt_command(
 @sign_option
 @trust_option
 @least_option
+@click.option("--resume", is_flag=True, help="Go on from RESULT.bfvr.checkpoint, which an ended run left.")
+@click.option(
+    "--checkpoint", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS",
+    help="How often RESULT.bfvr.checkpoint is written until the result is there; 0: never.",
+)  # fmt: skip
 @compute_options
 @force_option
 def compute_command(
@@ -193,6 +198,8 @@ def compute_command(
     sign_path: str | None,
     trusted: tuple[str, ...],
     min_contributors: int,
+    resume: bool,
+    checkpoint: float,
     timings: bool,
     force: bool,
     **engine_args: Any,
@@ -203,6 +210,7 @@ def compute_command(
     Examples:
       pybfv compute contributions/ --key keys/public.key -o result.bfvr
       pybfv compute half1/ --partial -o part1.bfvp
+      pybfv compute contributions/ --key keys/public.key -o result.bfvr --resume
     """
     from pybfv import flow
 
@@ -211,32 +219,16 @@ def compute_command(
     key = public_of(key_path)
     signing, trust = signing_of(sign_path), trust_of(trusted)
     sources = flow.expand(inputs, ".bfvc")
+    kept: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "told": note}
     with progress_bar(" files", len(sources)) as progress:
+        common: dict[str, Any] = {
+            "engine": engine, "force": force, "progress": progress, "report": reporter(timings),
+            "sign": signing, "trust": trust, "min_contributors": min_contributors,
+        }  # fmt: skip
         if partial:
-            flow.compute_to_partial(
-                sources,
-                output,
-                engine=engine,
-                force=force,
-                progress=progress,
-                report=reporter(timings),
-                sign=signing,
-                trust=trust,
-                min_contributors=min_contributors,
-            )
+            flow.compute_to_partial(sources, output, **common, **kept)
         else:
-            flow.compute(
-                sources,
-                output,
-                key=key,
-                engine=engine,
-                force=force,
-                progress=progress,
-                report=reporter(timings),
-                sign=signing,
-                trust=trust,
-                min_contributors=min_contributors,
-            )
+            flow.compute(sources, output, key=key, **common, **kept)
 
 
 @cli.command("combine", epilog=EXIT_CODES)

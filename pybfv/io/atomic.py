@@ -18,6 +18,7 @@ from pybfv.io.source import PathLike, shown
 
 _SYSTEM = ("/dev", "/proc", "/sys")
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_PROC = "/proc/self/fd"
 
 
 class _Output(io.BufferedIOBase):
@@ -50,6 +51,14 @@ class _Output(io.BufferedIOBase):
         except OSError as exc:
             raise _failed(self._target, exc) from None
 
+    def sync(self) -> None:
+        """Everything that was written is on the disk."""
+        self.flush()
+        try:
+            os.fsync(self._raw.fileno())
+        except OSError as exc:
+            raise _failed(self._target, exc) from None
+
 
 @contextmanager
 def atomic_output(
@@ -63,8 +72,10 @@ def atomic_output(
 ) -> Iterator[BinaryIO]:
     """A binary stream whose bytes become the file ``path`` when the block ends without an exception.
 
-    They go to a temporary file in the same folder (permissions ``mode`` less the umask, from its
-    creation), which is flushed to disk and then takes the name in one step. Without ``force`` an existing
+    They go to a file without a name in the same folder (permissions ``mode`` less the umask, from its
+    creation), which is flushed to disk and then takes the name in one step: a process that is killed leaves
+    nothing. Where the file system has no such files, they have the name .pybfv-*.part until then, and a kill leaves
+    that. Without ``force`` an existing
     target is refused at once, and again at the end should it have appeared meanwhile; ``hint`` ends that
     message. With ``force`` a regular file or symbolic link of that name is replaced, and keeps its
     permissions; but never a secret key, and none of ``inputs`` (the files that the command reads). After any
@@ -92,30 +103,79 @@ def atomic_output(
     raw: BinaryIO | None = None
     try:
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            raw = os.fdopen(os.open(temporary, flags, mode), "wb", buffering=0 if secret else -1)
+            fd = _open_nameless(folder, mode)
+            nameless = fd is not None
+            if fd is None:
+                fd = _open_named(temporary, mode)
+            raw = os.fdopen(fd, "wb", buffering=0 if secret else -1)
         except FileNotFoundError:
             raise OutputError(f"{origin} can't be written: its folder does not exist; make it first") from None
         except OSError as exc:
             raise _failed(origin, exc) from None
         stream = _Output(raw, origin)
         yield cast(BinaryIO, stream)
-        stream.flush()
+        stream.sync()
         try:
-            os.fsync(raw.fileno())
-            raw.close()
-            _publish(temporary, target, force)
+            if not nameless or not _link(fd, temporary if force else target):
+                if nameless:
+                    _copy(fd, temporary, mode)
+                _publish(temporary, target, force)
+            elif force:
+                os.replace(temporary, target)
             _sync_folder(folder)
         except FileExistsError:
             raise OutputError(f"{origin} exists: {hint}") from None
         except OSError as exc:
             raise _failed(origin, exc) from None
     finally:
-        if raw is not None:
+        try:  # a signal may end the first step
             with suppress(OSError):
-                raw.close()
-        with suppress(OSError):
-            os.unlink(temporary)
+                os.unlink(temporary)
+        finally:
+            if raw is not None:
+                with suppress(OSError):
+                    raw.close()
+
+
+def _open_nameless(folder: str, mode: int) -> int | None:
+    """A descriptor of a new file without a name, which _link can give one; None where there is no such thing."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None or not os.path.isdir(_PROC):
+        return None
+    with suppress(OSError):  # what else may be wrong shows when a name is tried
+        return os.open(folder, flag | os.O_RDWR | os.O_CLOEXEC, mode)
+    return None
+
+
+def _open_named(path: str, mode: int) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+def _link(fd: int, name: str) -> bool:
+    """Gives an open file a new name; False where that can't be. FileExistsError when the name is taken."""
+    try:
+        proc = os.open(_PROC, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:  # what stands there is a link to the file, to be followed
+            os.link(str(fd), name, src_dir_fd=proc, follow_symlinks=True)
+        finally:
+            os.close(proc)
+    except OSError as exc:
+        if exc.errno not in {*_NO_LINKS, errno.ENOENT, errno.EXDEV}:
+            raise
+        return False
+    return True
+
+
+def _copy(fd: int, path: str, mode: int) -> None:
+    """Copies an open file to a new one, down to the disk."""
+    out = _open_named(path, mode)
+    try:
+        done, size = 0, os.fstat(fd).st_size
+        while done < size:
+            done += os.sendfile(out, fd, done, size - done)
+        os.fsync(out)
+    finally:
+        os.close(out)
 
 
 def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequence[Any], secret: bool) -> None:

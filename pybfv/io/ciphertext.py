@@ -198,6 +198,13 @@ class ContributionReader:
         self.blocks += 1
         return True
 
+    def skip(self) -> None:
+        """Goes to the end of a regular file past blocks that stay unread and unchecked; then the counts are known."""
+        totals, skipped = self._reader.skip_to_end()
+        check_totals(self._reader, totals, self.n)
+        check_skipped(self._reader, skipped, totals.blocks * self._block_bytes)
+        self.blocks, self.rows, self.dropped = totals.blocks, totals.rows, totals.dropped
+
     def _finish(self, size: int) -> None:
         totals = self._reader.end_payload(size)
         check_totals(self._reader, totals, self.n)
@@ -242,6 +249,12 @@ def check_totals(reader: RecordReader, totals: EndTotals, n: int) -> None:
     """Refuses rows that don't fill the counted blocks of n rows."""
     if totals.rows < 1 or totals.blocks != -(-totals.rows // n):
         raise reader.damaged(f"its end counts {totals.rows} rows in {totals.blocks} blocks of {n}")
+
+
+def check_skipped(reader: RecordReader, skipped: int, expected: int) -> None:
+    """Refuses contents of another size than header and end make."""
+    if skipped != expected:
+        raise reader.damaged(f"it has {skipped} bytes of contents where its header and end make {expected}")
 
 
 def _check_block(

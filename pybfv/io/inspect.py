@@ -105,7 +105,9 @@ def _contribution(reader: RecordReader) -> Facts:
     study = read_study_of(reader, fields["study_hash"], params)
     totals, skipped = reader.skip_to_end()
     ciphertext.check_totals(reader, totals, params.n)
-    _check_skipped(reader, skipped, totals.blocks * ciphertext.block_bytes(params, fields["mode"], fields["per_block"]))
+    ciphertext.check_skipped(
+        reader, skipped, totals.blocks * ciphertext.block_bytes(params, fields["mode"], fields["per_block"])
+    )
     facts = {
         "key": fields["key_id"],
         "contribution": fields["contribution_id"],
@@ -124,7 +126,7 @@ def _partial(reader: RecordReader) -> Facts:
     study = read_study_of(reader, header.study_hash, header.params)
     totals, skipped = reader.skip_to_end()
     partial.check_totals(reader, totals, header)
-    _check_skipped(
+    ciphertext.check_skipped(
         reader,
         skipped,
         (16 + (32 if header.signed else 0)) * header.contributions
@@ -147,7 +149,7 @@ def _result(reader: RecordReader) -> Facts:
     study = read_study_of(reader, found["study_hash"], params)
     totals, skipped = reader.skip_to_end()
     result.check_totals(reader, totals, found)
-    _check_skipped(reader, skipped, Layout(params).bytes(found["entries"]))
+    ciphertext.check_skipped(reader, skipped, Layout(params).bytes(found["entries"]))
     shared = ("contributions", "rows", "reveal", "product", "packing", "flood_bits", "backend")
     facts = (
         _common(study, params)
@@ -157,11 +159,6 @@ def _result(reader: RecordReader) -> Facts:
         | {"contents": [name for name, _ in found["entries"]]}
     )
     return facts, study
-
-
-def _check_skipped(reader: RecordReader, skipped: int, expected: int) -> None:
-    if skipped != expected:
-        raise reader.damaged(f"it has {skipped} bytes of contents where its header and end make {expected}")
 
 
 _BY_KIND: dict[Kind, Callable[[RecordReader], Facts]] = {

@@ -47,7 +47,8 @@ class Partial:
     ``contribution_ids``: sorted, distinct, 32 hexadecimal digits each. ``rows``, ``dropped``: over all
     of them. ``ciphertexts``: summed ciphertexts per column. ``accumulators``: by name, uint32
     [parts, L, N], those of scaled products [3, L + K, N] with K wide primes, NTT form, reduced.
-    ``signers``: () when no contribution is signed, else who signed each, in the order of the ids, "" for nobody.
+    ``signers``: () when no contribution is signed, else whom each names as its signer, in the order of the ids, "" for
+    nobody. ``verified``: each is signed, and all signatures were checked when they were counted.
     DataError when these don't fit each other.
     """
 
@@ -59,6 +60,7 @@ class Partial:
     ciphertexts: int
     accumulators: dict[str, np.ndarray]
     signers: tuple[str, ...] = ()
+    verified: bool = False
 
     params: ParameterSet = field(init=False)
 
@@ -72,6 +74,8 @@ class Partial:
         if len(self.contribution_ids) > MAX_IDS:
             raise DataError(f"a partial names at most {MAX_IDS} contributions; combine fewer into one")
         _check_signers(self.signers, len(self.contribution_ids))
+        if self.verified and ("" in self.signers or not self.signers):
+            raise DataError("a partial whose signatures were checked must name the signer of each contribution")
         require_count(self.rows, "rows", 1)
         require_count(self.dropped, "dropped rows")
         require_count(self.ciphertexts, "ciphertexts", 1)
@@ -130,6 +134,8 @@ def write_partial(stream: BinaryIO, partial: Partial, signer: SigningKey | None 
     }
     if partial.signers:
         fields["signed"] = len(partial.signers) - partial.signers.count("")
+    if partial.verified:
+        fields["verified"] = True
     writer.header(fields | params_fields(partial.params))
     write_study_record(writer, partial.study)
     writer.record(IDS, bytes.fromhex("".join(partial.contribution_ids)))
@@ -152,6 +158,7 @@ class PartialHeader:
     ciphertexts: int
     entries: list[tuple[str, int]]
     signed: int
+    verified: bool
 
     def layout(self, study: StudyDoc, origin: str) -> Layout:
         """How large the accumulators of that study are; ``origin`` names the file in messages."""
@@ -167,12 +174,15 @@ def take_header(reader: RecordReader) -> PartialHeader:
         study_hash=fields.hexadecimal("study_hash", 64),
         contributions=contributions,
         signed=fields.integer("signed", 1, contributions) if fields.has("signed") else 0,
+        verified=fields.has("verified"),
         rows=fields.integer("rows", 1),
         dropped=fields.integer("dropped"),
         ciphertexts=fields.integer("ciphertexts", 1),
         entries=take_named(fields, "accumulators"),
         params=fields.params(),
     )
+    if header.verified and (fields.any("verified") is not True or header.signed != contributions):
+        raise fields.bad("its field 'verified' is not true, or not all of its contributions are signed")
     fields.done()
     why = misfit(header.params.n, header.contributions, header.rows, header.ciphertexts)
     if why:
@@ -202,7 +212,9 @@ def read_partial(path: PathLike, trust: Trust | None = None) -> Partial:
         signers = _read_signers(reader, header)
         arrays = read_named(reader, ACCUMULATOR, header.layout(study, reader.origin), header.entries)
         check_totals(reader, reader.end(), header)
-    return Partial(study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays, signers)
+    return Partial(
+        study, header.key_id, ids, header.rows, header.dropped, header.ciphertexts, arrays, signers, header.verified
+    )
 
 
 def _read_signers(reader: RecordReader, header: PartialHeader) -> tuple[str, ...]:

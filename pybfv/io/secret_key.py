@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -75,6 +77,15 @@ def write_secret(
     ``passphrase``: encrypts the key; KeyRefusedError when it is empty or too long. An existing file is never
     overwritten (OutputError), unless ``replace``: for the same key under another passphrase, in one step.
     """
+    with secret_output(path, key, passphrase, replace=replace):
+        pass
+
+
+@contextmanager
+def secret_output(
+    path: PathLike, key: SecretKey, passphrase: Passphrase | None = None, *, replace: bool = False
+) -> Iterator[None]:
+    """As write_secret: the key is on the disk when the block begins, and takes its name when it ends well."""
     if str(path) == "-":
         raise OutputError("a secret key is not written to standard output; name a new file")
     fields = {"key_id": key.key_id, "study_hash": key.study_hash, **params_fields(key.params)}
@@ -91,6 +102,8 @@ def write_secret(
             writer.header(fields)
             writer.record(tag, payload)
             writer.end()
+            stream.sync()  # type: ignore[attr-defined]
+            yield
     finally:
         wipe(packed)
 

@@ -22,6 +22,7 @@ from pybfv.io.sign import Trust
 from pybfv.io.study import StudyDoc
 from pybfv.scheme.random import expand_uniform
 from pybfv.server.backend import Backend
+from pybfv.server.checkpoint import Checkpoint, take_up
 from pybfv.study import Study
 
 BATCH_BYTES = 32 << 20
@@ -138,7 +139,9 @@ class _Feeder:
 class Ledger:
     """What has been taken in so far; refuses mixing, doubling and too much, naming both sides."""
 
-    def __init__(self) -> None:
+    def __init__(self, verified: bool = False) -> None:
+        """``verified``: the signature of everything that is admitted is checked."""
+        self.verified = verified
         self.study: Study | None = None
         self.key_id = ""
         self.origin = ""
@@ -202,6 +205,7 @@ class Ledger:
             ciphertexts=self.ciphertexts,
             accumulators=states,
             signers=tuple(self.signers.get(one, "") for one in sorted(self.ids)) if self.signers else (),
+            verified=self.verified,
         )
 
 
@@ -224,62 +228,103 @@ def accumulate(
     open_backend: Callable[[Study], Backend],
     progress: Callable[[int], None] = lambda done: None,
     check: Callable[[Study, str], None] = lambda study, key_id: None,
+    checkpoint: Checkpoint | None = None,
     trust: Trust | None = None,
 ) -> tuple[Partial, dict[str, Any]]:
     """Accumulates contributions (paths, or "-") into a partial; also the backend's info, "stats" and "events".
 
-    Memory does not grow with rows or files. ``trust``: each must be signed by one of these
-    signers. Raises DataError for damaged, mixed, doubled or too many contributions and KeyRefusedError for
-    contributions under different keys.
+    Memory does not grow with rows or files. ``trust``: each must be signed by one of these signers. Raises DataError
+    for damaged, mixed, doubled or too many contributions and KeyRefusedError for contributions under different keys.
+    ``checkpoint``: where to keep, and perhaps to take up, what has been done; the sources are then files.
     """
-    ledger = Ledger()
-    backend: Backend | None = None
-    sums: Accumulation | None = None
-    feeder: _Feeder | None = None
+    ledger = Ledger(verified=trust is not None)
+    work: _Work | None = None
+    done = 0
     try:
-        for number, source in enumerate(sources):
+        if checkpoint is not None and checkpoint.start is not None:
+            start, given = checkpoint.start, len(sources)
+            sources = take_up(ledger, start, checkpoint.path, sources, check, trust)
+            work = _Work(Study(start.study), open_backend)
+            work.sums.load(_states(work.sums.study, start, checkpoint.path))
+            done = given - len(sources)
+            progress(done)
+        for source in sources:
             with ContributionReader(source, trust) as reader:
                 study = ledger.admit(
                     reader.origin, reader.study, reader.key_id, [reader.contribution_id], [reader.signer]
                 )
-                if reader.mode == "symmetric" and study.reveal == "totals":
-                    raise KeyRefusedError(
-                        f"{reader.origin} was encrypted with a secret key, which totals do not allow; "
-                        "encrypt with the public key"
-                    )
-                if reader.params != study.ps or reader.per_block != study.per_block:
-                    raise DataError(
-                        f"{reader.origin} has {reader.per_block} ciphertexts a block at {reader.params.name}; its "
-                        f"study says {study.per_block} at {study.ps.name}: get the file again from its maker"
-                    )
-                if backend is None or sums is None or feeder is None:
+                _check_fits(reader, study)
+                if work is None:
                     check(study, reader.key_id)  # a key that is refused is refused before the work
-                    backend = open_backend(study)
-                    sums = Accumulation(study, backend)
-                    ps = study.ps
-                    block_bytes = study.per_block * 2 * len(ps.primes) * ps.n * 4
-                    # a limb product takes seconds on a simulator: one block a call, so that Ctrl-C is heard
-                    capacity = 1 if backend.info()["kernels"] == "limb" else max(1, BATCH_BYTES // block_bytes)
-                    feeder = _Feeder(sums, capacity)
-                expand = _Expander(study) if reader.mode == "symmetric" else None
-                while expand(reader, feeder.slot) if expand else reader.read_block(feeder.slot):
-                    feeder.advance()
-                if expand:
-                    expand.close()
+                    work = _Work(study, open_backend)
+                work.add(reader)
                 ledger.count(reader.origin, reader.rows or 0, reader.dropped or 0, reader.blocks)
-            progress(number + 1)
-        if backend is None or sums is None or feeder is None:
+            done += 1
+            progress(done)
+            if checkpoint is not None and checkpoint.due:
+                checkpoint.write(ledger.partial(work.states()))
+        if work is None:
             raise DataError("no contribution is given; give .bfvc files or a folder that holds some")
-        feeder.finish()
-        return ledger.partial(sums.save()), {**backend.info(), "stats": backend.stats(), "events": backend.events()}
+        backend = work.sums.backend
+        return ledger.partial(work.states()), {**backend.info(), "stats": backend.stats(), "events": backend.events()}
     finally:
-        if feeder is not None:
-            feeder.close()
-        if sums is not None:
+        if work is not None:
+            work.close()
+
+
+def _check_fits(reader: ContributionReader, study: Study) -> None:
+    """Refuses a contribution that is not made as its study says."""
+    if reader.mode == "symmetric" and study.reveal == "totals":
+        raise KeyRefusedError(
+            f"{reader.origin} was encrypted with a secret key, which totals do not allow; encrypt with the public key"
+        )
+    if reader.params != study.ps or reader.per_block != study.per_block:
+        raise DataError(
+            f"{reader.origin} has {reader.per_block} ciphertexts a block at {reader.params.name}; its "
+            f"study says {study.per_block} at {study.ps.name}: get the file again from its maker"
+        )
+
+
+class _Work:
+    """A backend at work on a study's contributions, with what feeds it."""
+
+    def __init__(self, study: Study, open_backend: Callable[[Study], Backend]) -> None:
+        self._backend = open_backend(study)
+        self._feeder: _Feeder | None = None
+        try:
+            self.sums = Accumulation(study, self._backend)
+            block_bytes = study.per_block * 2 * len(study.ps.primes) * study.ps.n * 4
+            # a limb product takes seconds on a simulator: one block a call, so that Ctrl-C is heard
+            capacity = 1 if self._backend.info()["kernels"] == "limb" else max(1, BATCH_BYTES // block_bytes)
+            self._feeder = _Feeder(self.sums, capacity)
+        except BaseException:
+            self._backend.close()
+            raise
+
+    def add(self, reader: ContributionReader) -> None:
+        """Takes in a contribution; it has been read and checked to its end then, and may still be computed on."""
+        assert self._feeder is not None
+        expand = _Expander(self.sums.study) if reader.mode == "symmetric" else None
+        while expand(reader, self._feeder.slot) if expand else reader.read_block(self._feeder.slot):
+            self._feeder.advance()
+        if expand:
+            expand.close()
+
+    def states(self) -> dict[str, Any]:
+        """The states of everything that was taken in."""
+        assert self._feeder is not None
+        self._feeder.finish()
+        return self.sums.save()
+
+    def close(self) -> None:
+        """Ends the work and frees everything."""
+        try:
+            if self._feeder is not None:
+                self._feeder.close()
             with suppress(Exception):
-                sums.close()
-        if backend is not None:
-            backend.close()
+                self.sums.close()
+        finally:
+            self._backend.close()
 
 
 class _Expander:
@@ -305,20 +350,19 @@ class _Expander:
 
 def merge(sources: Sequence[str], read: Callable[[str], Partial], open_backend: Callable[[Study], Backend]) -> Partial:
     """One partial of several, by addition; refuses mixed studies and keys and shared contributions."""
-    ledger = Ledger()
+    ledger = Ledger(verified=True)
     backend: Backend | None = None
     try:
         sums: Accumulation | None = None
         for source in sources:
             part = read(source)
+            ledger.verified &= part.verified
             study = ledger.admit(source, part.study, part.key_id, part.contribution_ids, part.signers)
-            expected = {name: study.state_shape(key, parts) for name, key, _, parts in study.names()}
-            if {name: x.shape for name, x in part.accumulators.items()} != expected or part.params != study.ps:
-                raise DataError(f"{source}: its accumulators are not those of its study; get the file again")
+            states = _states(study, part, source)
             if sums is None:
                 backend = open_backend(study)
                 sums = Accumulation(study, backend)
-            sums.load(part.accumulators)
+            sums.load(states)
             ledger.count(source, part.rows, part.dropped, part.ciphertexts)
         if sums is None:
             raise DataError("no partial is given; give .bfvp files or a folder that holds some")
@@ -326,3 +370,11 @@ def merge(sources: Sequence[str], read: Callable[[str], Partial], open_backend: 
     finally:
         if backend is not None:
             backend.close()
+
+
+def _states(study: Study, part: Partial, origin: str) -> dict[str, Any]:
+    """The accumulators of a partial, if they are those of its study."""
+    expected = {name: study.state_shape(key, parts) for name, key, _, parts in study.names()}
+    if {name: x.shape for name, x in part.accumulators.items()} != expected or part.params != study.ps:
+        raise DataError(f"{origin}: its accumulators are not those of its study; get the file again")
+    return part.accumulators
