@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fork_server import Server
 
 from pybfv import flow
 from pybfv.io.key import read_public
@@ -24,66 +25,6 @@ from pybfv.io.secret_key import read_secret
 
 ROWS = 40
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
-SERVER = """
-import json, os, signal, sys, tempfile, threading, time
-from pybfv import cli, flow
-import pybfv.client.decrypt, pybfv.server.accumulate, pybfv.io.secret_key
-
-def run(args):
-    code = 99
-    try:
-        try:
-            sys.stdout, sys.stderr = open(1, "w"), open(2, "w")
-            code = cli.main(args)
-        except SystemExit as end:
-            code = end.code
-        except KeyboardInterrupt:  # it came before the command began, or after it ended
-            code = 130
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-    finally:
-        os._exit(code)
-
-for line in sys.stdin:
-    args, delay, number = json.loads(line)
-    out = tempfile.TemporaryFile()
-    begun = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(out.fileno(), 1)
-        os.dup2(out.fileno(), 2)
-        run(args)
-    if number:
-        time.sleep(delay)
-        os.kill(child, number)
-    status = os.waitpid(child, 0)[1]
-    text = os.pread(out.fileno(), 1 << 16, 0).decode()
-    print(json.dumps([os.waitstatus_to_exitcode(status), text, time.monotonic() - begun]), flush=True)
-"""
-
-
-class Server:
-    """Forks commands from one process that has its imports, and kills them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVER], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
-
-    def __call__(self, args: list[str], delay: float = 0, number: int = 0) -> tuple[int, str, float]:
-        """(exit code, what it said, seconds)."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([args, delay, int(number)]).encode() + b"\n")
-        self._process.stdin.flush()
-        code, text, seconds = json.loads(self._process.stdout.readline())
-        return code, text, seconds
-
-    def close(self) -> None:
-        self._process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +44,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         flow.encrypt(study, table, public, str(folder / "inbox" / f"{k}.bfvc"))
     flow.compute_to_partial(str(folder / "inbox"), str(folder / "partial"))
     flow.compute(str(folder / "inbox"), str(folder / "result"), key=public)
-    made = Server(folder)
-    assert made(["decrypt", "result", "--key", "keys/secret.key", "-o", "text"])[0] == 0
-    yield made
-    made.close()
+    with Server(folder) as made:
+        assert made(["decrypt", "result", "--key", "keys/secret.key", "-o", "text"])[0] == 0
+        yield made
 
 
 def valid_contribution(folder: Path) -> None:
