@@ -41,6 +41,8 @@ def run(args, out, err, where, limits):
             code = cli.main(args)
         except SystemExit as end:
             code = end.code
+        except Exception as error:
+            os.write(2, f"escaped: {type(error).__name__}: {error}".encode())
         except KeyboardInterrupt:  # it came before the command began, or after it ended
             code = 130
         for stream in (sys.stdout, sys.stderr):
