@@ -6,6 +6,8 @@ The command line prints it on stderr and leaves with ``exit_code``.
 
 from __future__ import annotations
 
+import errno
+
 
 class PybfvError(Exception):
     """Base of every error that pybfv raises on purpose."""
@@ -69,3 +71,12 @@ def in_a_line(value: object) -> str:
         return " ".join(repr(value).split())[:60]
     except ValueError:  # Python refuses to write very long integers, which may be inside
         return f"of type {type(value).__name__}"
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is short, as loaders of libraries and starters of threads do in other words."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    said = str(error).lower()
+    words = ("can't start new thread",) if isinstance(error, RuntimeError) else ("failed to map", "allocate memory")
+    return isinstance(error, OSError | ImportError | RuntimeError) and any(w in said for w in words)

@@ -258,6 +258,14 @@ def write_keys(
     return paths
 
 
+def _temporary(make: Callable[[], Any]) -> Any:
+    """A temporary file or folder."""
+    try:
+        return make()
+    except OSError as e:
+        raise OutputError(f"no temporary file can be made ({e.strerror}); see TMPDIR") from None
+
+
 @contextmanager
 def _whole_output(path: str, force: bool, inputs: Sequence[Any] = ()) -> Iterator[BinaryIO]:
     """atomic_output, and for "-" too nothing is written before everything has succeeded."""
@@ -265,7 +273,7 @@ def _whole_output(path: str, force: bool, inputs: Sequence[Any] = ()) -> Iterato
         with atomic_output(path, force=force, inputs=inputs) as stream:
             yield stream
         return
-    with tempfile.TemporaryFile() as spool:
+    with _temporary(tempfile.TemporaryFile) as spool:
         try:
             yield spool
             spool.seek(0)
@@ -533,7 +541,7 @@ def run(
     for note in planned.notes:
         told(note)
     study = planned.study
-    with tempfile.TemporaryDirectory(prefix="pybfv-") as folder:
+    with _temporary(lambda: tempfile.TemporaryDirectory(prefix="pybfv-")) as folder:
         secret, public = keygen(study)
         done = 0
         for number, table in enumerate(sources):

@@ -544,6 +544,8 @@ def discover(package: str = WORKLOADS_PACKAGE) -> dict[str, type[Workload]]:
         where = f"workloads/{module_name}.py"
         try:
             module = importlib.import_module(f"{package}.{module_name}")
+        except MemoryError:
+            raise
         except Exception as error:
             raise InternalError(
                 f"{where} can't be imported: {type(error).__name__}: {error}; mend or remove it"

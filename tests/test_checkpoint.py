@@ -34,8 +34,8 @@ class Job:
         (folder / "inbox").mkdir(parents=True)
         rows = [1 + 37 * k % 150 for k in range(FILES)]
         self.study = flow.plan(
-            {column: range(sum(rows) + 9)}, f"variance:{column}", bounds=f"{column}=0:2000", max_contributions=FILES + 1,
-            set_name=name, insecure=True, product=product,
+            {column: range(sum(rows) + 9)}, f"variance:{column}", bounds=f"{column}=0:2000",
+            max_contributions=FILES + 1, set_name=name, insecure=True, product=product,
         ).study  # fmt: skip
         self.key = flow.keygen(self.study)[1]
         for k, count in enumerate(rows):

@@ -14,7 +14,7 @@ import click
 from pybfv.cli import bench_paper, bench_speed, passphrase, show, signing, steps  # noqa: F401  they join the group
 from pybfv.cli.group import cli
 from pybfv.cli.tools import note
-from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError
+from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError, is_of_memory
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:
@@ -59,6 +59,12 @@ def main(args: list[str] | None = None) -> int:
         return _main(args)
     except KeyboardInterrupt:  # before or after the command itself
         return _interrupted()
+    except (MemoryError, ImportError) as e:
+        if not is_of_memory(e):
+            raise
+        # not even the refusal found room
+        os.write(2, b"pybfv: out of memory; use another machine\n")
+        return PybfvError.exit_code
 
 
 def _main(args: list[str] | None) -> int:
@@ -91,18 +97,18 @@ def _main(args: list[str] | None) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return 141
-    except OSError as e:
+    except (MemoryError, OSError, ImportError, RuntimeError) as e:
+        if is_of_memory(e):
+            said = f": {e}" if str(e) and isinstance(e, MemoryError) else ""
+            return _fail(PybfvError(f"out of memory{said}; use fewer columns, a smaller set or another machine"))
+        if isinstance(e.__cause__, KeyboardInterrupt):  # caught while a module was being imported
+            return _interrupted()
+        if not isinstance(e, OSError):
+            return _defect(e)
         if e.filename is None:  # no file that somebody named: standard output
             _discard_stdout()
             return _fail(OutputError(f"standard output can't be written: {e.strerror or e}"))
         return _fail(MissingInputError(f"{e.filename} can't be used: {e.strerror}; check the name"))
-    except MemoryError as e:
-        said = f": {e}" if str(e) else ""
-        return _fail(PybfvError(f"out of memory{said}; use fewer columns, a smaller set or another machine"))
-    except RuntimeError as e:
-        if isinstance(e.__cause__, KeyboardInterrupt):  # caught while a module was being imported
-            return _interrupted()
-        return _defect(e)
     except Exception as e:
         return _defect(e)
 

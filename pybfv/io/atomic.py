@@ -103,38 +103,43 @@ def atomic_output(
     raw: BinaryIO | None = None
     try:
         try:
-            fd = _open_nameless(folder, mode)
-            nameless = fd is not None
-            if fd is None:
-                fd = _open_named(temporary, mode)
-            raw = os.fdopen(fd, "wb", buffering=0 if secret else -1)
-        except FileNotFoundError:
-            raise OutputError(f"{origin} can't be written: its folder does not exist; make it first") from None
-        except OSError as exc:
-            raise _failed(origin, exc) from None
-        stream = _Output(raw, origin)
-        yield cast(BinaryIO, stream)
-        stream.sync()
-        try:
-            if not nameless or not _link(fd, temporary if force else target):
-                if nameless:
-                    _copy(fd, temporary, mode)
-                _publish(temporary, target, force)
-            elif force:
-                os.replace(temporary, target)
-            _sync_folder(folder)
-        except FileExistsError:
-            raise OutputError(f"{origin} exists: {hint}") from None
-        except OSError as exc:
-            raise _failed(origin, exc) from None
-    finally:
-        try:  # a signal may end the first step
-            with suppress(OSError):
-                os.unlink(temporary)
+            try:
+                fd = _open_nameless(folder, mode)
+                nameless = fd is not None
+                if fd is None:
+                    fd = _open_named(temporary, mode)
+                raw = os.fdopen(fd, "wb", buffering=0 if secret else -1)
+            except FileNotFoundError:
+                raise OutputError(f"{origin} can't be written: its folder does not exist; make it first") from None
+            except OSError as exc:
+                raise _failed(origin, exc) from None
+            stream = _Output(raw, origin)
+            yield cast(BinaryIO, stream)
+            stream.sync()
+            try:
+                if not nameless or not _link(fd, temporary if force else target):
+                    if nameless:
+                        _copy(fd, temporary, mode)
+                    _publish(temporary, target, force)
+                elif force:
+                    os.replace(temporary, target)
+                _sync_folder(folder)
+            except FileExistsError:
+                raise OutputError(f"{origin} exists: {hint}") from None
+            except OSError as exc:
+                raise _failed(origin, exc) from None
         finally:
-            if raw is not None:
-                with suppress(OSError):
-                    raw.close()
+            _remove(temporary)
+    finally:  # twice, as a signal may end the first
+        _remove(temporary)
+        if raw is not None:
+            with suppress(OSError):
+                raw.close()
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def _open_nameless(folder: str, mode: int) -> int | None:

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pybfv.errors import BackendUnavailableError, DataError, InternalError, PybfvError, UsageError, in_a_line
+from pybfv.errors import (
+    BackendUnavailableError,
+    DataError,
+    InternalError,
+    PybfvError,
+    UsageError,
+    in_a_line,
+    is_of_memory,
+)
 
 LIBRARY = Path(__file__).resolve().with_name("libpybfv.so")
 
@@ -44,6 +52,8 @@ class Binding:
         try:
             return self.ffi.dlopen(str(LIBRARY))
         except OSError as error:
+            if is_of_memory(error):
+                raise MemoryError("the C library does not fit") from None
             raise InternalError(f"the C library can't be loaded ({error}): run: make lib") from None
 
 
