@@ -58,11 +58,12 @@ def text(document: dict[str, Any]) -> str:
             (row["job"], row["set"], str(row["threads"]), number(row["ours_us"]), number(other), ratio, spread,
              row["against"], _target(row))
         )  # fmt: skip
-    about = [("", "N", "data-level bits", "t", "bytes", "budget left: sum", "squares", "security")]
+    about = [("", "N", "data-level bits", "t", "bytes", "budget left: sum", "after squares", "how many", "security")]
     for side in document["sides"]:
         about.append(
             (side["side"], str(side["n"]), str(side["data_level_bits"]), str(side["t"]),
-             f"{side['bytes_per_ciphertext']:,}", str(side["noise_budget_after_sum"]), _left(side), side["security"])
+             f"{side['bytes_per_ciphertext']:,}", str(side["noise_budget_after_sum"]), _left(side),
+             "" if side["squares"] is None else f"{side['squares']:,}", side["security"])
         )  # fmt: skip
     parts = [f"Times on: {document['machine']['cpu']}", columns(lines)]
     if document["others"]:
