@@ -146,6 +146,28 @@ struct bfv_prime_row {
     uint32_t reserved[8];
 };
 
+/* WRAM of a tasklet in SUM, PRODUCT and SQUARE: BFV_NTT_HEAP_BYTES shared out evenly, in lines of
+ * BFV_UNIT_BYTES, at most BFV_REDUCE_LINES. For each unit of its block it holds the row of the prime and
+ * `parts` sums of two lines; the rest takes terms, or twice the result. */
+enum { BFV_REDUCE_LINES = 64, BFV_REDUCE_GROUP = 16 };
+
+static inline uint32_t bfv_reduce_lines(uint32_t tasklets) {
+    const uint32_t lines = (uint32_t)BFV_NTT_HEAP_BYTES / BFV_UNIT_BYTES / tasklets;
+    return lines < BFV_REDUCE_LINES ? lines : (uint32_t)BFV_REDUCE_LINES;
+}
+
+/* Terms that a tasklet takes at a time, at most BFV_REDUCE_GROUP; 0: the block does not fit.
+ * In: tasklets, parts of the accumulator and block >= 1. */
+static inline uint32_t bfv_reduce_group(uint32_t command, uint32_t tasklets, uint32_t parts, uint32_t block) {
+    const uint32_t lines = bfv_reduce_lines(tasklets), held = block * (1 + 2 * parts);
+    const uint32_t operand = command == BFV_CMD_NTT_SUM ? parts : command == BFV_CMD_NTT_SQUARE ? 2 : 4;
+    if (lines < held + 2 * parts * block) {
+        return 0;
+    }
+    const uint32_t group = (lines - held) / (operand * block);
+    return group < BFV_REDUCE_GROUP ? group : (uint32_t)BFV_REDUCE_GROUP;
+}
+
 /* Twiddles of a transform: for each prime one row of N pairs {w, floor(w 2^32 / p)}, the tables
  * "forward" of ntt.h with BFV_CMD_NTT_FORWARD and "inverse" with BFV_CMD_NTT_INVERSE. */
 struct bfv_twiddle {

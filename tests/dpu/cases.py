@@ -23,6 +23,7 @@ EDGES = (0, 1, 2, 0xFF, 0x100, 0xFF00FF, 0xFF00FF00, 0xFFFF, 0x10000, 0x1000000,
 SOURCE = """
 #include "limb.h"
 #include "ntt_fast.h"
+#include "terms.h"
 #define EACH(call) switch (limbs) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; \\
     case 8: call(8); break; default: call(16); break; }
 typedef uint32_t *out;
@@ -75,6 +76,9 @@ void twin_inverse(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
     const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
     ntt_fast_inverse(xy, xy + 1, &t);
 }
+void twin_square_terms(uint64_t *s, in x, uint32_t terms) { terms_square(s, x, terms); }
+void twin_product_terms(uint64_t *s, in x, uint32_t terms) { terms_product(s, x, terms); }
+void twin_sum_terms(uint64_t *s, in x, uint32_t next, uint32_t terms) { terms_sum(s, x, next, terms); }
 """
 
 
@@ -126,6 +130,8 @@ class Case:
     check: Callable[[Case, ctypes.CDLL, Draw], Run]
     """One run on drawn inputs, compared; AssertionError where something differs."""
     argument: int = 0
+    steps: int = 1
+    """What a run repeats: terms, of which ``at_most`` counts all."""
 
     def run(self, draw: Draw, memory: bytearray | None = None, **values: int) -> Run:
         return blocks()[self.block].run(draw, memory, **values)
@@ -326,6 +332,82 @@ def butterfly(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     return run
 
 
+# ---- sums over terms -----------------------------------------------------------------------------
+
+UNIT = 16
+"""Words of a unit (BFV_UNIT)."""
+
+
+def _fitting(draw: Draw, products: int) -> int:
+    """A sum beside which 64 bits hold ``products``."""
+    return draw.choice((0, (1 << 64) - 1 - products, draw.below((1 << 64) - products)))
+
+
+def _residues(draw: Draw, count: int, p: int) -> list[int]:
+    """All the same now and then: the largest of all, for one."""
+    same = draw.below(p)
+    return [same] * count if draw.random() < 0.3 else [draw.below(p) for _ in range(count)]
+
+
+def products_of_terms(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    """Terms of two words (squares) or four, from any prime below 2^30 for which 64 bits hold so many."""
+    terms, square = case.steps, case.block == "terms_square"
+    operand = 2 if square else 4
+    p = min(draw.choice((*CHAIN, (1 << 30) - 35)), 1 << 30 if terms < 4 else max(CHAIN))
+    words = [_residues(draw, terms, p) for _ in range(operand)]
+    first, second = (words, words) if square else (words[:2], words[2:])
+    a = [*first, [x + y for x, y in zip(*first, strict=True)]]
+    b = [*second, [x + y for x, y in zip(*second, strict=True)]]
+    added = [sum(x * y for x, y in zip(a[i], b[i], strict=True)) for i in (0, 2, 1)]
+    sums = [_fitting(draw, value) for value in added]
+    memory = bytearray(WRAM)
+    at, to, unit, step = 0x1000, 0x100, 4 * UNIT, 4 * UNIT * operand
+    for part in range(operand):
+        for k in range(terms):
+            place = at + part * unit + k * step
+            memory[place : place + 4] = words[part][k].to_bytes(4, "little")
+    for i, value in enumerate(sums):
+        memory[to + 2 * unit * i : to + 2 * unit * i + 8] = value.to_bytes(8, "little")
+    twin_s, twin_x = (ctypes.c_uint64 * (3 * UNIT))(), (ctypes.c_uint32 * (operand * UNIT * terms))()
+    lane = draw.randrange(UNIT)
+    for i, value in enumerate(sums):
+        twin_s[i * UNIT + lane] = value
+    for part in range(operand):
+        for k in range(terms):
+            twin_x[(k * operand + part) * UNIT + lane] = words[part][k]
+    run = case.run(draw, memory, x=at, s=to, end=at + terms * step)
+    (library.twin_square_terms if square else library.twin_product_terms)(twin_s, twin_x, terms)
+    for i, value in enumerate(sums):
+        place = to + 2 * unit * i
+        found = int.from_bytes(memory[place : place + 8], "little")
+        agree(found, value + added[i], twin_s[i * UNIT + lane])
+    return run
+
+
+def sum_of_terms(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    terms, count, next_words = case.steps, 8, draw.choice((8, 16, 32, 96))
+    p = draw.choice((*CHAIN, 3))
+    words = [_residues(draw, count, p) for _ in range(terms)]
+    added = [sum(term[j] for term in words) for j in range(count)]
+    sums = [draw.below(1 << 63) for _ in range(count)]
+    memory, at, to = bytearray(WRAM), 0x1000, 0x100
+    twin_x = (ctypes.c_uint32 * (next_words * terms))()
+    for k, term in enumerate(words):
+        for j, value in enumerate(term):
+            place = at + 4 * (k * next_words + j)
+            memory[place : place + 4] = value.to_bytes(4, "little")
+            twin_x[k * next_words + j] = value
+    for j, value in enumerate(sums):
+        memory[to + 8 * j : to + 8 * j + 8] = value.to_bytes(8, "little")
+    twin_s = (ctypes.c_uint64 * count)(*sums)
+    run = case.run(draw, memory, x=at, s=to, next=4 * next_words, end=at + 4 * next_words * terms)
+    library.twin_sum_terms(twin_s, twin_x, next_words, terms)
+    for j in range(count):
+        place = to + 8 * j
+        agree(int.from_bytes(memory[place : place + 8], "little"), sums[j] + added[j], twin_s[j])
+    return run
+
+
 # ---- all of them ---------------------------------------------------------------------------------
 
 LOOP = 3
@@ -347,6 +429,15 @@ CASES = (
     Case("ntt_fast_forward", "butterfly, forward, p with 2^15", 59 - LOOP, butterfly, argument=1),
     Case("ntt_fast_inverse", "butterfly, inverse", 58 - LOOP, butterfly),
     Case("ntt_fast_inverse", "butterfly, inverse, p with 2^15", 59 - LOOP, butterfly, argument=1),
+    *(
+        Case("terms_square", f"variance step: a coefficient of {n} terms", 30 + 68 * n, products_of_terms, n, n)
+        for n in (1, 3, 15)
+    ),
+    *(
+        Case("terms_product", f"cross step: a coefficient of {n} terms", 30 + 110 * n, products_of_terms, n, n)
+        for n in (1, 3, 7)
+    ),
+    *(Case("terms_sum", f"lazy sum: eight words of {n} terms", 40 + 14 * n, sum_of_terms, n, n) for n in (1, 2, 16)),
     *(
         Case(f"limb_{op}/{name}", f"chain of {n} words with its carry", count, chain, argument=n)
         for op in ("add", "sub")
