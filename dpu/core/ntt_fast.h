@@ -6,8 +6,8 @@
  *     inverse     < 5 p       x + y < 10p, then below 5p; (x - y + 5p) v < 5p
  *     last        < 5 p       both by a lazy product, settled: < p
  *
- * 10p < 2^32. On a DPU a butterfly is one asm statement with its loads and stores, beside which stands its
- * twin in C; over BFV_WIDE_SPLIT the twin gives the same words, otherwise the same residues.
+ * 10p < 2^32. On a DPU a run of butterflies is one asm statement with its loads and stores, beside which
+ * stands its twin in C; over BFV_WIDE_SPLIT the twin gives the same words, otherwise the same residues.
  */
 #ifndef PYBFV_NTT_FAST_H
 #define PYBFV_NTT_FAST_H
@@ -51,22 +51,30 @@ static inline uint32_t ntt_fast_reduce_word(uint32_t x, uint32_t p) {
 
 /* y, the factor, and the temporaries; w and its quotient in odd registers, y in even ones (wide_asm.h). */
 #define NTT_FAST_REGISTERS                                                                                   \
-    register uint32_t y __asm__("r4"), yh __asm__("r6"), q __asm__("r8"), even __asm__("r10");               \
+    register uint32_t word __asm__("r4"), yh __asm__("r6"), q __asm__("r8"), even __asm__("r10");            \
     register uint32_t r __asm__("r9"), odd __asm__("r11");                                                   \
     register uint32_t v __asm__("r1") = t->w_shoup, vh __asm__("r3") = t->w_shoup_high;                      \
     register uint32_t w __asm__("r5") = t->w, wh __asm__("r7") = t->w_high;
 #define NTT_FAST_SHOUP                                                                                       \
     W_SHOUP("%[r]", "%[q]", "%[y]", "%[yh]", "%[w]", "%[wh]", "%[v]", "%[vh]", "%[c]", "%[e]", "%[o]")
 #define NTT_FAST_OPERANDS                                                                                    \
-    : [y] "=&r"(y), [yh] "=&r"(yh), [q] "=&r"(q), [e] "=&r"(even), [r] "=&r"(r), [o] "=&r"(odd)              \
-    : [px] "r"(px), [py] "r"(py), [w] "r"(w), [wh] "r"(wh), [v] "r"(v), [vh] "r"(vh), [c] "r"(t->proth),     \
+    : [px] "+&r"(x), [py] "+&r"(y), [y] "=&r"(word), [yh] "=&r"(yh), [q] "=&r"(q), [e] "=&r"(even),          \
+      [r] "=&r"(r), [o] "=&r"(odd)                                                                           \
+    : [end] "r"(x + run), [w] "r"(w), [wh] "r"(wh), [v] "r"(v), [vh] "r"(vh), [c] "r"(t->proth),             \
       [p5] "r"(t->five)                                                                                      \
     : "memory"
+/* Onto the next butterfly, or out of the loop at "3:". 3 instructions. */
+#define NTT_FAST_NEXT                                                                                        \
+    "add %[px], %[px], 4\n\t"                                                                                \
+    "add %[py], %[py], 4\n\t"                                                                                \
+    "sub %[y], %[px], %[end], nz, 3b\n\t"
 
-/* (x, y) -> (x + w y, x - w y) mod p. In, Out: < 10p. Alias: none. 54 to 56 instructions. */
-WIDE_INLINE void ntt_fast_forward(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
+/* (x[j], y[j]) -> (x + w y, x - w y) mod p for j < run. In, Out: words < 10p; run >= 1. Alias: none.
+ * 57 to 59 instructions each. */
+WIDE_INLINE void ntt_fast_forward(uint32_t *x, uint32_t *y, uint32_t run, const struct ntt_fast *t) {
     NTT_FAST_REGISTERS
-    __asm__ volatile("lw %[y], %[py], 0\n\t" NTT_FAST_SHOUP "lw %[y], %[px], 0\n\t"
+    __asm__ volatile("3:\n\t"
+                     "lw %[y], %[py], 0\n\t" NTT_FAST_SHOUP "lw %[y], %[px], 0\n\t"
                      "sub %[y], %[y], %[p5], geu, 2f\n\t"
                      "add %[y], %[y], %[p5]\n\t"
                      "2:\n\t"
@@ -74,13 +82,15 @@ WIDE_INLINE void ntt_fast_forward(uint32_t *px, uint32_t *py, const struct ntt_f
                      "add %[y], %[y], %[p5]\n\t"
                      "sub %[y], %[y], %[r]\n\t"
                      "sw %[px], 0, %[q]\n\t"
-                     "sw %[py], 0, %[y]" NTT_FAST_OPERANDS);
+                     "sw %[py], 0, %[y]\n\t" NTT_FAST_NEXT NTT_FAST_OPERANDS);
 }
 
-/* (x, y) -> (x + y, (x - y) w) mod p. In, Out: < 5p. Alias: none. 54 to 56 instructions. */
-WIDE_INLINE void ntt_fast_inverse(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
+/* (x[j], y[j]) -> (x + y, (x - y) w) mod p for j < run. In, Out: words < 5p; run >= 1. Alias: none.
+ * 57 to 59 instructions each. */
+WIDE_INLINE void ntt_fast_inverse(uint32_t *x, uint32_t *y, uint32_t run, const struct ntt_fast *t) {
     NTT_FAST_REGISTERS
-    __asm__ volatile("lw %[y], %[px], 0\n\t"
+    __asm__ volatile("3:\n\t"
+                     "lw %[y], %[px], 0\n\t"
                      "lw %[r], %[py], 0\n\t"
                      "add %[q], %[y], %[r]\n\t"
                      "sub %[q], %[q], %[p5], geu, 2f\n\t"
@@ -88,30 +98,36 @@ WIDE_INLINE void ntt_fast_inverse(uint32_t *px, uint32_t *py, const struct ntt_f
                      "2:\n\t"
                      "sw %[px], 0, %[q]\n\t"
                      "add %[y], %[y], %[p5]\n\t"
-                     "sub %[y], %[y], %[r]\n\t" NTT_FAST_SHOUP "sw %[py], 0, %[r]" NTT_FAST_OPERANDS);
+                     "sub %[y], %[y], %[r]\n\t" NTT_FAST_SHOUP
+                     "sw %[py], 0, %[r]\n\t" NTT_FAST_NEXT NTT_FAST_OPERANDS);
 }
 
 #undef NTT_FAST_REGISTERS
 #undef NTT_FAST_SHOUP
 #undef NTT_FAST_OPERANDS
+#undef NTT_FAST_NEXT
 
 #else
 
-/* (x, y) -> (x + w y, x - w y) mod p. In, Out: < 10p. Alias: none. */
-WIDE_INLINE void ntt_fast_forward(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
-    ZQ_ASSERT(*px < 2 * t->five && *py < 2 * t->five);
-    const uint32_t x = zq_fold(*px, t->five), y = wide_shoup_lazy(*py, t->w, t->w_shoup, t->p);
-    *px = x + y;
-    *py = x + t->five - y;
-    ZQ_ASSERT(*px < 2 * t->five && *py < 2 * t->five);
+/* (x[j], y[j]) -> (x + w y, x - w y) mod p for j < run. In, Out: words < 10p; run >= 1. Alias: none. */
+WIDE_INLINE void ntt_fast_forward(uint32_t *x, uint32_t *y, uint32_t run, const struct ntt_fast *t) {
+    for (uint32_t j = 0; j < run; j++) {
+        ZQ_ASSERT(x[j] < 2 * t->five && y[j] < 2 * t->five);
+        const uint32_t a = zq_fold(x[j], t->five), b = wide_shoup_lazy(y[j], t->w, t->w_shoup, t->p);
+        x[j] = a + b;
+        y[j] = a + t->five - b;
+        ZQ_ASSERT(x[j] < 2 * t->five && y[j] < 2 * t->five);
+    }
 }
 
-/* (x, y) -> (x + y, (x - y) w) mod p. In, Out: < 5p. Alias: none. */
-WIDE_INLINE void ntt_fast_inverse(uint32_t *px, uint32_t *py, const struct ntt_fast *t) {
-    ZQ_ASSERT(*px < t->five && *py < t->five);
-    const uint32_t x = *px, y = *py;
-    *px = zq_fold(x + y, t->five);
-    *py = wide_shoup_lazy(x + t->five - y, t->w, t->w_shoup, t->p);
+/* (x[j], y[j]) -> (x + y, (x - y) w) mod p for j < run. In, Out: words < 5p; run >= 1. Alias: none. */
+WIDE_INLINE void ntt_fast_inverse(uint32_t *x, uint32_t *y, uint32_t run, const struct ntt_fast *t) {
+    for (uint32_t j = 0; j < run; j++) {
+        ZQ_ASSERT(x[j] < t->five && y[j] < t->five);
+        const uint32_t a = x[j], b = y[j];
+        x[j] = zq_fold(a + b, t->five);
+        y[j] = wide_shoup_lazy(a + t->five - b, t->w, t->w_shoup, t->p);
+    }
 }
 
 #endif

@@ -5,14 +5,15 @@
  * (struct wide_lazy), put together once. The bodies here do the same one term after the other.
  *
  * Products. Three are cheaper than four, and three squares than two and a product:
- *     s0 += a0 b0,  s2 += a1 b1,  s1 += (a0 + a1)(b0 + b1)   so that   a0 b1 + a1 b0 = s1 - s0 - s2 at the end.
+ *     s0 += a0 b0,  s2 += a1 b1,  s1 += (a0 + a1)(b0 + b1)   so that   a0 b1 + a1 b0 = s1 - s0 - s2 at the
+ * end.
  *
  * Ranges of the DPU's words. For any 32-bit factors a product adds to t at most 255^2 (1 + 2 2^8) < 2^25 and
  * to m at most 255^2 (3 + 4 2^8) < 2^26 - 2^18: after 64 of them m + (t >> 16) < 2^32. h 2^32 is part of the
  * sum, so h < 2^32 where the sum is below 2^64.
  *
- * DPU instructions for each term: terms_square 68 a coefficient, terms_product 110 a coefficient, terms_sum 14
- * for eight words; and 30, 30 and 40 once.
+ * DPU instructions for each term: terms_square 68 a coefficient, terms_product 110 a coefficient, terms_sum
+ * 14 for eight words; and 30, 30 and 40 once.
  */
 #ifndef PYBFV_TERMS_H
 #define PYBFV_TERMS_H
@@ -56,8 +57,10 @@ WIDE_INLINE void terms_product(uint64_t *restrict s, const uint32_t *restrict x,
     WIDE_ASSERT(terms >= 1 && terms <= WIDE_LAZY_TERMS);
     for (uint32_t k = 0; k < terms; k++, x += TERMS_PRODUCT) {
         for (uint32_t j = 0; j < BFV_UNIT; j++) {
-            const uint32_t a0 = x[j], a1 = x[BFV_UNIT + j], b0 = x[2 * BFV_UNIT + j], b1 = x[3 * BFV_UNIT + j];
-            WIDE_ASSERT(a0 < ZQ_PRIME_LIMIT && a1 < ZQ_PRIME_LIMIT && b0 < ZQ_PRIME_LIMIT && b1 < ZQ_PRIME_LIMIT);
+            const uint32_t a0 = x[j], a1 = x[BFV_UNIT + j], b0 = x[2 * BFV_UNIT + j],
+                           b1 = x[3 * BFV_UNIT + j];
+            WIDE_ASSERT(a0 < ZQ_PRIME_LIMIT && a1 < ZQ_PRIME_LIMIT && b0 < ZQ_PRIME_LIMIT &&
+                        b1 < ZQ_PRIME_LIMIT);
             WIDE_ASSERT(terms_fit(s[j], a0, b0) && terms_fit(s[BFV_UNIT + j], a0 + a1, b0 + b1));
             WIDE_ASSERT(terms_fit(s[2 * BFV_UNIT + j], a1, b1));
             s[j] = wide_mac(s[j], a0, b0);

@@ -69,13 +69,13 @@ WIDE_INLINE void terms_square(uint64_t *s, const uint32_t *x, uint32_t terms) {
         const uint32_t *at = x;
         register uint32_t a __asm__("r12"), b __asm__("r10");
         __asm__ volatile(
-            TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1)
-                TERMS_APPLY(TERMS_CLEAR, TERMS_2) "1:\n\tlw %[a], %[x], 0\n\tlw %[b], %[x], 64\n\t" W_HALF(
-                    "r15", "%[a]") TERMS_APPLY(TERMS_SQR, TERMS_0, "%[a]", "r15") W_HALF("r15", "%[b]")
+            TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1) TERMS_APPLY(
+                TERMS_CLEAR, TERMS_2) "1:\n\tlw %[a], %[x], 0\n\tlw %[b], %[x], 64\n\t" W_HALF("r15", "%[a]")
+                TERMS_APPLY(TERMS_SQR, TERMS_0, "%[a]", "r15") W_HALF("r15", "%[b]")
                     TERMS_APPLY(TERMS_SQR, TERMS_2, "%[b]", "r15") W3(add, "%[a]", "%[a]", "%[b]")
-                        W_HALF("r15", "%[a]") TERMS_APPLY(TERMS_SQR, TERMS_1, "%[a]", "r15")
-                            TERMS_NEXT("128") TERMS_APPLY(TERMS_FOLD, 0, TERMS_0)
-                                TERMS_APPLY(TERMS_FOLD, 128, TERMS_1) TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
+                        W_HALF("r15", "%[a]") TERMS_APPLY(TERMS_SQR, TERMS_1, "%[a]", "r15") TERMS_NEXT("128")
+                            TERMS_APPLY(TERMS_FOLD, 0, TERMS_0) TERMS_APPLY(TERMS_FOLD, 128, TERMS_1)
+                                TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
             : [x] "+&r"(at), TERMS_OUT, [a] "=&r"(a), [b] "=&r"(b)
             : [s] "r"(s), [end] "r"(x + terms * TERMS_SQUARE)
             : "r14", "r15", "memory");
@@ -90,21 +90,21 @@ WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, uint32_t terms) {
         register uint32_t a0 __asm__("r12"), a1 __asm__("r10"), bh __asm__("r8");
         uint32_t b0, b1;
         __asm__ volatile(
-            TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1) TERMS_APPLY(
-                TERMS_CLEAR, TERMS_2) "1:\n\tlw %[a0], %[x], 0\n\tlw %[b0], %[x], 128\n\t"
-                W_HALF("r15", "%[a0]") W_HALF("%[bh]", "%[b0]")
-                    TERMS_APPLY(TERMS_MAC, TERMS_0, "%[a0]", "r15", "%[b0]", "%[bh]")
-                        "lw %[a1], %[x], 64\n\tlw %[b1], %[x], 192\n\t" W_HALF("r15", "%[a1]")
-                            W_HALF("%[bh]", "%[b1]")
-                                TERMS_APPLY(TERMS_MAC, TERMS_2, "%[a1]", "r15", "%[b1]", "%[bh]")
-                                    W3(add, "%[a0]", "%[a0]", "%[a1]") W3(add, "%[b0]", "%[b0]", "%[b1]")
-                                        W_HALF("r15", "%[a0]") W_HALF("%[bh]", "%[b0]")
-                                            TERMS_APPLY(TERMS_MAC, TERMS_1, "%[a0]", "r15", "%[b0]", "%[bh]")
-                                                TERMS_NEXT("256") TERMS_APPLY(TERMS_FOLD, 0, TERMS_0)
-                                                    TERMS_APPLY(TERMS_FOLD, 128, TERMS_1)
-                                                        TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
-            : [x] "+&r"(at), TERMS_OUT, [a0] "=&r"(a0), [a1] "=&r"(a1), [b0] "=&r"(b0), [b1] "=&r"(b1),
-              [bh] "=&r"(bh)
+            TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1)
+                TERMS_APPLY(TERMS_CLEAR, TERMS_2) "1:\n\tlw %[a0], %[x], 0\n\tlw %[b0], %[x], 128\n\t" W_HALF(
+                    "r15", "%[a0]") W_HALF("%[bh]", "%[b0]")
+                    TERMS_APPLY(TERMS_MAC, TERMS_0, "%[a0]", "r15", "%[b0]",
+                                "%[bh]") "lw %[a1], %[x], 64\n\tlw %[b1], %[x], 192\n\t" W_HALF("r15",
+                                                                                                "%[a1]")
+                        W_HALF("%[bh]", "%[b1]") TERMS_APPLY(TERMS_MAC, TERMS_2, "%[a1]", "r15", "%[b1]",
+                                                             "%[bh]") W3(add, "%[a0]", "%[a0]", "%[a1]")
+                            W3(add, "%[b0]", "%[b0]", "%[b1]") W_HALF("r15", "%[a0]") W_HALF("%[bh]", "%[b0]")
+                                TERMS_APPLY(TERMS_MAC, TERMS_1, "%[a0]", "r15", "%[b0]", "%[bh]")
+                                    TERMS_NEXT("256") TERMS_APPLY(TERMS_FOLD, 0, TERMS_0)
+                                        TERMS_APPLY(TERMS_FOLD, 128, TERMS_1)
+                                            TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
+            : [x] "+&r"(at),
+              TERMS_OUT, [a0] "=&r"(a0), [a1] "=&r"(a1), [b0] "=&r"(b0), [b1] "=&r"(b1), [bh] "=&r"(bh)
             : [s] "r"(s), [end] "r"(x + terms * TERMS_PRODUCT)
             : "r14", "r15", "memory");
     }
@@ -124,18 +124,17 @@ WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, uint32_t terms) {
 WIDE_INLINE void terms_sum(uint64_t *s, const uint32_t *x, uint32_t next, uint32_t terms) {
     uint32_t s0, s1, s2, s3, s4, s5, s6, s7;
     const uint32_t *at = x;
-    __asm__ volatile(
-        "move %[s0], 0\n\tmove %[s1], 0\n\tmove %[s2], 0\n\tmove %[s3], 0\n\t"
-        "move %[s4], 0\n\tmove %[s5], 0\n\tmove %[s6], 0\n\tmove %[s7], 0\n\t"
-        "1:\n\t" TERMS_PAIR(0, "%[s0]", "%[s1]") TERMS_PAIR(8, "%[s2]", "%[s3]")
-            TERMS_PAIR(16, "%[s4]", "%[s5]") TERMS_PAIR(24, "%[s6]", "%[s7]") TERMS_NEXT("%[next]")
-                TERMS_ONTO(0, "%[s0]") TERMS_ONTO(8, "%[s1]") TERMS_ONTO(16, "%[s2]") TERMS_ONTO(24, "%[s3]")
-                    TERMS_ONTO(32, "%[s4]") TERMS_ONTO(40, "%[s5]") TERMS_ONTO(48, "%[s6]")
-                        TERMS_ONTO(56, "%[s7]")
-        : [x] "+&r"(at), [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [s4] "=&r"(s4),
-          [s5] "=&r"(s5), [s6] "=&r"(s6), [s7] "=&r"(s7)
-        : [s] "r"(s), [next] "r"(next * 4), [end] "r"(x + next * terms)
-        : "r14", "r15", "memory");
+    __asm__ volatile("move %[s0], 0\n\tmove %[s1], 0\n\tmove %[s2], 0\n\tmove %[s3], 0\n\t"
+                     "move %[s4], 0\n\tmove %[s5], 0\n\tmove %[s6], 0\n\tmove %[s7], 0\n\t"
+                     "1:\n\t" TERMS_PAIR(0, "%[s0]", "%[s1]") TERMS_PAIR(8, "%[s2]", "%[s3]")
+                         TERMS_PAIR(16, "%[s4]", "%[s5]") TERMS_PAIR(24, "%[s6]", "%[s7]")
+                             TERMS_NEXT("%[next]") TERMS_ONTO(0, "%[s0]") TERMS_ONTO(8, "%[s1]")
+                                 TERMS_ONTO(16, "%[s2]") TERMS_ONTO(24, "%[s3]") TERMS_ONTO(32, "%[s4]")
+                                     TERMS_ONTO(40, "%[s5]") TERMS_ONTO(48, "%[s6]") TERMS_ONTO(56, "%[s7]")
+                     : [x] "+&r"(at), [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3),
+                       [s4] "=&r"(s4), [s5] "=&r"(s5), [s6] "=&r"(s6), [s7] "=&r"(s7)
+                     : [s] "r"(s), [next] "r"(next * 4), [end] "r"(x + next * terms)
+                     : "r14", "r15", "memory");
 }
 
 #undef TERMS_SQR

@@ -74,27 +74,33 @@ static void add_terms(const struct work *w, uint32_t terms) {
 /* ---- one block ------------------------------------------------------------------- */
 
 /* Terms first .. first + terms - 1 of one operand at `base`, to WRAM as `in` has them, from word `to` of each
- * term on. */
+ * term on. Terms that lie one after the other are one transfer, which the sizes of `in` keep short. */
 static void read_terms(const struct work *w, uint32_t base, uint32_t stride, uint32_t first, uint32_t terms,
                        uint32_t to) {
-    const bool sum = w->args->command == BFV_CMD_NTT_SUM;
-    const uint32_t parts = sum ? w->plan.parts : 2;
-    const uint32_t bytes = (sum ? w->units : 1) * parts * BFV_UNIT_BYTES;
-    const uint32_t next = sum ? bytes / 4 : w->plan.operand * BFV_UNIT;
-    uint32_t from = base + first * stride + w->at * parts;
+    uint32_t from = base + first * stride + w->at * (w->args->command == BFV_CMD_NTT_SUM ? w->plan.parts : 2);
     uint32_t *x = w->in + to;
-    for (uint32_t u = 0; u < (sum ? 1 : w->units); u++) {
-        if (stride == bytes && next == bytes / 4) { /* they lie one after the other */
-            stream_read(from, x, terms * bytes);
-        } else {
-            uint32_t at = from;
-            uint32_t *y = x;
-            for (uint32_t k = 0; k < terms; k++, at += stride, y += next) {
-                stream_read(at, y, bytes);
-            }
+    if (w->args->command == BFV_CMD_NTT_SUM) {
+        const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
+        if (stride == words * 4) {
+            stream_read(from, x, terms * words * 4);
+            return;
         }
-        from += bytes;
-        x += w->plan.group * next;
+        for (const uint32_t *const end = x + terms * words; x != end; x += words, from += stride) {
+            stream_read_short(from, x, words * 4);
+        }
+        return;
+    }
+    const uint32_t next = w->plan.operand * BFV_UNIT;
+    for (uint32_t u = 0; u < w->units; u++, from += 2 * BFV_UNIT_BYTES, x += w->plan.group * next) {
+        if (stride == 2 * BFV_UNIT_BYTES && next == 2 * BFV_UNIT) {
+            stream_read(from, x, terms * 2 * BFV_UNIT_BYTES);
+            continue;
+        }
+        uint32_t at = from;
+        uint32_t *y = x;
+        for (uint32_t k = 0; k < terms; k++, at += stride, y += next) {
+            stream_read_short(at, y, 2 * BFV_UNIT_BYTES);
+        }
     }
 }
 

@@ -20,7 +20,13 @@ static inline void stream_read(uint32_t offset, void *to, uint32_t bytes) {
     mram_read(stream_at(offset), at, bytes);
 }
 
-/* The way back, under the same conditions. */
+/* The same for at most BFV_DMA_BYTES, in a loop over terms. */
+static inline void stream_read_short(uint32_t offset, void *to, uint32_t bytes) {
+    ZQ_ASSERT(bytes <= BFV_DMA_BYTES);
+    mram_read(stream_at(offset), to, bytes);
+}
+
+/* The way back, under the conditions of stream_read. */
 static inline void stream_write(const void *from, uint32_t offset, uint32_t bytes) {
     const uint8_t *at = from;
     while (bytes > BFV_DMA_BYTES) {

@@ -68,13 +68,13 @@ void twin_product(out r, in a, in b, uint32_t limbs) {
 void twin_product_mac(out acc, in a, in b, uint32_t limbs) {
     if (limbs == 2) { limb_mac(acc, a, b, 2); } else { limb_mac(acc, a, b, 4); }
 }
-void twin_forward(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
+void twin_forward(out x, out y, uint32_t run, uint32_t w, uint32_t quotient, uint32_t p) {
     const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
-    ntt_fast_forward(xy, xy + 1, &t);
+    ntt_fast_forward(x, y, run, &t);
 }
-void twin_inverse(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
+void twin_inverse(out x, out y, uint32_t run, uint32_t w, uint32_t quotient, uint32_t p) {
     const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
-    ntt_fast_inverse(xy, xy + 1, &t);
+    ntt_fast_inverse(x, y, run, &t);
 }
 void twin_square_terms(uint64_t *s, in x, uint32_t terms) { terms_square(s, x, terms); }
 void twin_product_terms(uint64_t *s, in x, uint32_t terms) { terms_product(s, x, terms); }
@@ -316,19 +316,23 @@ def product_mac(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
 
 def butterfly(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     p, w, quotient, operands = _twiddle(case, draw)
-    forward = case.block == "ntt_fast_forward"
+    forward, n = case.block == "ntt_fast_forward", case.steps
     bound = (10 if forward else 5) * p
-    x, y = draw.below(bound), draw.below(bound)
-    memory = _memory((x, 1), (y, 1))
-    run = case.run(draw, memory, px=PLACES[0], py=PLACES[1], p5=5 * p, **operands)
-    left, right = _at(memory, 0, 1), _at(memory, 1, 1)
-    twin = Words(x | y << 32, 2)
-    (library.twin_forward if forward else library.twin_inverse)(twin.array, w, quotient, p)
-    agree(left | right << 32, twin.value)
-    assert max(left, right) < bound
-    first, second = (x + w * y, x - w * y) if forward else (x + y, (x - y) * w)
-    agree(left % p, first % p)
-    agree(right % p, second % p)
+    x, y = ([draw.below(bound) for _ in range(n)] for _ in range(2))
+    packed = [sum(word << 32 * j for j, word in enumerate(words)) for words in (x, y)]
+    memory = _memory((packed[0], n), (packed[1], n))
+    places = {"px": PLACES[0], "py": PLACES[1], "end": PLACES[0] + 4 * n}
+    run = case.run(draw, memory, **places, p5=5 * p, **operands)
+    twin_x, twin_y = Words(packed[0], n), Words(packed[1], n)
+    (library.twin_forward if forward else library.twin_inverse)(twin_x.array, twin_y.array, n, w, quotient, p)
+    for found, twin in ((_at(memory, 0, n), twin_x), (_at(memory, 1, n), twin_y)):
+        agree(found, twin.value)
+    for j in range(n):
+        left, right = twin_x.value >> 32 * j & MASK, twin_y.value >> 32 * j & MASK
+        assert max(left, right) < bound
+        first, second = (x[j] + w * y[j], x[j] - w * y[j]) if forward else (x[j] + y[j], (x[j] - y[j]) * w)
+        agree(left % p, first % p)
+        agree(right % p, second % p)
     return run
 
 
@@ -410,9 +414,6 @@ def sum_of_terms(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
 
 # ---- all of them ---------------------------------------------------------------------------------
 
-LOOP = 3
-"""Two pointers and a jump, for each butterfly."""
-
 CASES = (
     *(
         Case(f"wide_{name}", "8 x 8 bits", 1, bytes_of, argument=which)
@@ -425,10 +426,15 @@ CASES = (
     Case("wide_lazy_fold", "three lazy words to 64 bits", 3, fold),
     Case("wide_shoup_lazy", "twiddle product mod p", 46, shoup),
     Case("wide_shoup_lazy", "twiddle product mod p, p with 2^15", 47, shoup, argument=1),
-    Case("ntt_fast_forward", "butterfly, forward", 58 - LOOP, butterfly),
-    Case("ntt_fast_forward", "butterfly, forward, p with 2^15", 59 - LOOP, butterfly, argument=1),
-    Case("ntt_fast_inverse", "butterfly, inverse", 58 - LOOP, butterfly),
-    Case("ntt_fast_inverse", "butterfly, inverse, p with 2^15", 59 - LOOP, butterfly, argument=1),
+    *(
+        Case(f"ntt_fast_{way}", f"butterfly, {way}{', p with 2^15' if low else ''}", 59 + low, butterfly, low)
+        for way in ("forward", "inverse")
+        for low in (0, 1)
+    ),
+    *(
+        Case(f"ntt_fast_{way}", f"butterfly, {way}: a run of 4", 4 * 59, butterfly, steps=4)
+        for way in ("forward", "inverse")
+    ),
     *(
         Case("terms_square", f"variance step: a coefficient of {n} terms", 30 + 68 * n, products_of_terms, n, n)
         for n in (1, 3, 15)
