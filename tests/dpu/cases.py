@@ -56,8 +56,8 @@ uint32_t twin_sub(out r, in a, in b, uint32_t limbs) {
 #undef C
     return c;
 }
-void twin_add_lazy(out sum, in a, uint32_t limbs) {
-#define C(n) limb_add_lazy(sum, a, n)
+void twin_sum_lazy(out sum, in a, uint32_t next, uint32_t terms, uint32_t limbs) {
+#define C(n) limb_sum_lazy(sum, a, next, terms, n)
     EACH(C)
 #undef C
 }
@@ -271,15 +271,18 @@ def add_mod(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     return run
 
 
-def add_lazy(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
-    n = case.argument
-    a = draw.long(n) & ((1 << 32 * n - 1) - 1)
-    total = draw.below((1 << 32 * n + 31) - a)
-    memory = _memory((total, n + 1), (a, n))
-    run = case.run(draw, memory, r=PLACES[0], a=PLACES[0], b=PLACES[1])
+def sum_lazy(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    n, terms = case.argument, case.steps
+    values = [draw.long(n) & ((1 << 32 * n - 1) - 1) for _ in range(terms)]
+    total = draw.below((1 << 32 * n + 31) - sum(values))
+    following = n + draw.choice((0, 2, 8)) + n % 2  # words from one to the next, even
+    packed = sum(value << 32 * following * k for k, value in enumerate(values))
+    memory = _memory((total, n + 1), (packed, following * terms))
+    end = PLACES[1] + 4 * following * terms
+    run = case.run(draw, memory, s=PLACES[0], a=PLACES[1], next=4 * following, end=end)
     twin = Words(total, n + 1)
-    library.twin_add_lazy(twin.array, Words(a, n).array, n)
-    agree(_at(memory, 0, n + 1), total + a, twin.value)
+    library.twin_sum_lazy(twin.array, Words(packed, following * terms).array, following, terms, n)
+    agree(_at(memory, 0, n + 1), total + sum(values), twin.value)
     return run
 
 
@@ -451,8 +454,9 @@ CASES = (
     ),
     Case("limb_add_mod", "128-bit sum mod q", 15, add_mod),
     *(
-        Case(f"limb_add_lazy/{name}", f"{32 * n}-bit value onto a sum of a word more", count, add_lazy, argument=n)
-        for n, name, count in ((1, "1", 7), (2, "2", 8), (4, "4", 13), (8, "8", 23), (16, "default", 43))
+        Case(f"limb_sum_lazy/{name}", f"{32 * n}-bit lazy sum of {k} terms", each * k + once, sum_lazy, n, k)
+        for n, name, each, once in ((1, "1", 5, 4), (2, "2", 6, 4), (4, "4", 9, 6), (8, "default", 15, 10))
+        for k in (1, 3)
     ),
     Case("limb_mul_2", "Karatsuba 64 x 64 bits", 120, product_of, argument=2),
     Case("limb_mac_2", "Karatsuba 64 x 64 bits onto 160", 132, product_mac, argument=2),
