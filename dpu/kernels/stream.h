@@ -76,7 +76,7 @@ struct stream_shape {
 
 /* What a tasklet holds of one block: operands [units][in][BFV_UNIT], result [units][out][BFV_UNIT]. */
 struct stream_block {
-    const uint32_t *a, *b;
+    uint32_t *a, *b; /* the work may write over them */
     uint32_t *out;
     const struct bfv_prime_row *rows; /* of the units */
     uint32_t units;

@@ -76,6 +76,11 @@ void twin_inverse(out x, out y, uint32_t run, uint32_t w, uint32_t quotient, uin
     const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
     ntt_fast_inverse(x, y, run, &t);
 }
+uint32_t twin_product_mod(uint32_t a, uint32_t b, uint32_t p) {
+    const struct zq_mod mod = zq_mod_init(p);
+    const struct ntt_fast_prime prime = ntt_fast_product(&mod);
+    return ntt_fast_mul(a, b, &prime);
+}
 void twin_square_terms(uint64_t *s, in x, uint32_t terms) { terms_square(s, x, terms); }
 void twin_product_terms(uint64_t *s, in x, uint32_t terms) { terms_product(s, x, terms); }
 void twin_sum_terms(uint64_t *s, in x, uint32_t next, uint32_t terms) { terms_sum(s, x, next, terms); }
@@ -90,7 +95,7 @@ def twins(folder: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(folder / "twins.so"))
     for name in ("mul", "sqr", "mac", "sqr_mac", "fold"):
         getattr(library, f"twin_{name}").restype = ctypes.c_uint64
-    for name in ("bytes", "shoup", "add", "sub"):
+    for name in ("bytes", "shoup", "product_mod", "add", "sub"):
         getattr(library, f"twin_{name}").restype = ctypes.c_uint32
     return library
 
@@ -210,6 +215,17 @@ def shoup(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     agree(run.values["r"], library.twin_shoup(y, w, quotient, p))
     assert run.values["r"] < 5 * p
     agree(run.values["r"] % p, y * w % p)
+    return run
+
+
+def product_mod(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    p = draw.choice(LOW_DIGIT if case.argument else [p for p in CHAIN if p not in LOW_DIGIT])
+    bits, a, b = p.bit_length(), draw.below(p), draw.below(p)
+    quotient = ((1 << 2 * bits) // p) << (31 - bits)
+    constants = {"v": quotient, "vh": quotient >> 16, "c": p >> 16 | (p & 0x8000) << 16}
+    multiples = {"p": p, "p2": 2 * p, "p4": 4 * p}
+    run = case.run(draw, a=a, b=b, up=33 - bits, down=bits - 1, **constants, **multiples)
+    agree(run.values["x"] & MASK, a * b % p, library.twin_product_mod(a, b, p))
     return run
 
 
@@ -429,6 +445,8 @@ CASES = (
     Case("wide_lazy_fold", "three lazy words to 64 bits", 3, fold),
     Case("wide_shoup_lazy", "twiddle product mod p", 46, shoup),
     Case("wide_shoup_lazy", "twiddle product mod p, p with 2^15", 47, shoup, argument=1),
+    Case("ntt_fast_mul", "product mod p", 74, product_mod),
+    Case("ntt_fast_mul", "product mod p, p with 2^15", 75, product_mod, argument=1),
     *(
         Case(f"ntt_fast_{way}", f"butterfly, {way}{', p with 2^15' if low else ''}", 59 + low, butterfly, low)
         for way in ("forward", "inverse")
