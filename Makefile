@@ -7,10 +7,10 @@ PY := $(VENV)/bin/python
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tools lib demo test check check-generated check-binding-asan dpu-counts bench bench-large fmt lint clean
+.PHONY: help tools lib demo test check check-security check-generated check-binding-asan dpu-counts bench bench-large fmt lint clean
 
 help:
-	@echo "make demo | test | check | check-generated | check-c | check-fuzz | check-ct | check-valgrind | check-sanitize | check-dpu-types | check-upmem |"
+	@echo "make demo | test | check | check-security | check-generated | check-c | check-fuzz | check-ct | check-valgrind | check-sanitize | check-dpu-types | check-upmem |"
 	@echo "     check-dpu | dpu-counts | bench | bench-large | fmt | lint | lib | dpu | host | clean"
 
 include host_c/rules.mk
@@ -56,7 +56,12 @@ test: $(VENV)/.ready lib check-c
 check: $(VENV)/.ready lib
 	$(PY) -m pytest -n 2 --dist loadfile -m "not slow" --ignore tests/seal
 
+# SECURITY.md's promises and the tests that show them; SLOW=1 runs the slow ones too.
+check-security: $(VENV)/.ready lib
+	@$(PY) -m tests.security $(if $(SLOW),--all)
+
 check-generated: $(VENV)/.ready
+	$(PY) -m tests.security --check
 	$(PY) -m pybfv.params.gen --check
 	$(PY) -m pybfv.native.gen --check
 

@@ -119,8 +119,11 @@ check-dpu-types:
 # The backend's tests again, in a copy of the package: the ranges of dpu/core asserted; the DPU's split product;
 # the sanitizers, whose tasklets are threads and whose programs therefore count no basic blocks.
 UPMEM_TESTS ?= tests/test_upmem_ntt.py tests/test_limb_backend.py tests/test_upmem_scaled.py
-# Under the sanitizers, where tasklets are threads, what is quick: a few counts of DPUs and tasklets each.
-UPMEM_QUICK := tests/test_upmem_ntt.py tests/test_limb_backend.py tests/test_upmem_scaled.py -k "1-11 or 3-1 or 7-24 or batches or smaller or limits or rounds or merge or failing or launch or 1-1-1-False or 3-2-2-True or 3-24-7-True or values"
+# Of DPUs that err, which only simulated ones do when asked.
+UPMEM_FAULTS := tests/test_dpu_faults.py
+# Under the sanitizers, where tasklets are threads, what is quick: a few counts of DPUs and tasklets each;
+# no flipped bits, for which an asserted range would end the process.
+UPMEM_QUICK := $(UPMEM_TESTS) $(UPMEM_FAULTS) -k "several or only_dpu or transforms_are or naming_both or 1-11 or 3-1 or 7-24 or batches or smaller or limits or rounds or merge or failing or launch or 1-1-1-False or 3-2-2-True or 3-24-7-True or values"
 SANITIZE_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=all
 # $1 name, $2 the library's flags, $3 the programs' flags, $4 what strict adds, $5 library to load first, $6 tests
 define upmem_again
@@ -135,7 +138,7 @@ upmem-copy: $(BUILD)/libpybfv.so $(BUILD)/libpybfv_sim.so $(foreach f,$(DPU_FAMI
 	@mkdir -p $(BUILD)/python/pybfv/native/dpu && cp $(filter $(BUILD)/lib%,$^) $(BUILD)/python/pybfv/native/
 	@cp $(filter $(BUILD)/dpu/%,$^) $(BUILD)/python/pybfv/native/dpu/
 check-upmem-debug:
-	$(call upmem_again,debug,-O1 -g -DPYBFV_DEBUG,-O1 -g -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),,$(UPMEM_TESTS))
+	$(call upmem_again,debug,-O1 -g -DPYBFV_DEBUG,-O1 -g -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),,$(UPMEM_TESTS) $(UPMEM_FAULTS))
 check-upmem-split:
 	$(call upmem_again,split,-O2,-O2 -DBFV_WIDE_SPLIT -DPYBFV_DEBUG,$(SIM_STRICT_FLAGS),,$(UPMEM_TESTS))
 check-upmem-asan:

@@ -21,7 +21,8 @@ class Engine:
 
     ``backend``: cpu, sim (the functional simulator), upmem (real DPUs) or auto. ``kernels``: ntt or limb.
     ``threads``: of the cpu, 0 = all cores. ``dpus``, ``tasklets``: of sim and upmem; 0 = their defaults
-    (64 simulated or all real DPUs, 16 tasklets).
+    (64 simulated or all real DPUs, 16 tasklets). ``check``: of sim and upmem, how far the host checks what DPUs
+    return: linear, full or none (native.Backend).
     """
 
     backend: str = "cpu"
@@ -29,9 +30,10 @@ class Engine:
     threads: int = 0
     dpus: int = 0
     tasklets: int = 0
+    check: str = native.CHECKS[0]
 
     def __post_init__(self) -> None:
-        for name, known in (("backend", BACKENDS), ("kernels", KERNELS)):
+        for name, known in (("backend", BACKENDS), ("kernels", KERNELS), ("check", native.CHECKS)):
             given = getattr(self, name)
             if not isinstance(given, str) or given not in known:
                 shown = repr(given[:20]) if isinstance(given, str) else f"of type {type(given).__name__}"
@@ -47,6 +49,8 @@ class Engine:
             )
         if self.backend == "cpu" and (self.dpus or self.tasklets):
             raise UsageError("dpus and tasklets belong to the backends sim and upmem; leave them out")
+        if self.backend == "cpu" and self.check != native.CHECKS[0]:
+            raise UsageError("check belongs to the backends sim and upmem; leave it out")
         if self.backend in ("sim", "upmem") and self.threads:
             raise UsageError("threads belong to the backend cpu; leave them out")
         if self.dpus > MAX_DPUS:
@@ -71,8 +75,10 @@ class Engine:
         raise BackendUnavailableError("; ".join(refused))
 
     def _open(self, name: str, n: int, primes: Sequence[int], wide: Sequence[int]) -> native.Backend:
-        how = {"threads": self.threads} if name == "cpu" else {"dpus": self.dpus, "tasklets": self.tasklets}
-        return native.Backend(name, n, primes, kernels=self.kernels, wide=wide, **how)
+        if name == "cpu":
+            return native.Backend(name, n, primes, kernels=self.kernels, wide=wide, threads=self.threads)
+        where = {"dpus": self.dpus, "tasklets": self.tasklets}
+        return native.Backend(name, n, primes, kernels=self.kernels, wide=wide, check=self.check, **where)
 
 
 CPU = Engine()

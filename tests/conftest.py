@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,22 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         raise
     finally:
         native.Backend.__init__ = opened  # type: ignore[method-assign]
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Root reads and writes everything: act as nobody meanwhile. The test is skipped where root can't."""
+    root = os.geteuid() == 0
+    if root:
+        try:
+            os.seteuid(65534)
+        except OSError as e:
+            pytest.skip(f"root can't give up its rights here ({e.strerror}), and would be refused nothing")
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
 
 
 class Command:

@@ -114,6 +114,7 @@ def test_timings_are_labelled(users: Command) -> None:
     done = users("compute", "in", "--partial", "-o", "x.bfvp", "--backend", "sim", "--timings", env=FAST)
     assert done.returncode == 0
     assert b"simulator wall time, not hardware" in done.stderr
+    assert b"modelled for UPMEM hardware, not measured" in done.stderr
     assert done.stdout == b""
 
 

@@ -6,13 +6,17 @@ import copy
 import gzip
 import json
 import pickle
+import re
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from pybfv import flow
+from pybfv import evaluator, flow
 from pybfv.errors import DataError, KeyRefusedError, PlanError, PybfvError
+from pybfv.io.key import write_public
 from pybfv.params import ParameterSet, get_set
 
 pytestmark = pytest.mark.slow
@@ -304,3 +308,158 @@ def test_python_api_refuses_nothing_too(tmp_path) -> None:
     csv.write_text("x\n")
     with pytest.raises(PybfvError):
         flow.run(str(csv), ["mean:x"])
+
+
+# --- B13: everything public is shown and added without a secret
+
+
+SHOWN = """
+import sys
+from pybfv import evaluator, io
+from pybfv.study import Study
+from pybfv.evaluator import Ciphertext, PublicKey, RelinKeys
+files = ["study.json", "public.key", "c.bfvc", "p.bfvp", "r.bfvr"]
+shown = [str(io.describe(name)) for name in files]
+study = Study(io.read_study("study.json"))
+for thing in (io.read_public("public.key"), io.read_partial("p.bfvp"), io.read_result("r.bfvr"), study, study.doc):
+    shown += [repr(thing), str(thing), f"{thing}", repr([thing])]
+    assert thing == thing
+    try:
+        sum([thing, thing])
+    except TypeError:
+        pass
+    else:
+        raise AssertionError("added")
+x = Ciphertext.from_bytes(open("x", "rb").read())
+y = Ciphertext.from_bytes(open("y", "rb").read())
+total = sum([x, y])
+assert total == x + y and x == x and x != y and x != None and not (x == "x")
+for thing in (x, total, PublicKey.from_bytes(open("pk", "rb").read()), RelinKeys.from_bytes(open("relin", "rb").read())):
+    shown += [repr(thing), str(thing), f"{thing}", repr([thing])]
+open("sum", "wb").write(total.to_bytes())
+print("\\n".join(shown))
+assert not [name for name in sys.modules if "secret" in name and name.startswith("pybfv")]
+"""  # noqa: E501
+
+
+def test_b13_a_folder_with_public_material_only(pybfv, tmp_path) -> None:
+    """A process that never loads the code of secret keys shows, compares and adds; what it made decrypts."""
+    toy = {"set_name": "insecure_n64_q214", "insecure": True}
+    study = flow.plan({"x": [31415, 27182]}, "variance:x", bounds="x=0:99999", **toy).study
+    secret, public = flow.keygen(study)
+    folder = str(tmp_path)
+    flow.write_study(study, f"{folder}/study.json")
+    with open(f"{folder}/public.key", "wb") as stream:
+        write_public(stream, public)
+    flow.encrypt(study, {"x": [31415, 27182]}, public, f"{folder}/c.bfvc")
+    flow.compute_to_partial([f"{folder}/c.bfvc"], f"{folder}/p.bfvp")
+    result = flow.compute([f"{folder}/c.bfvc"], f"{folder}/r.bfvr", key=public)
+    context = evaluator.Context("insecure_n64_q214", t=12289, insecure=True)
+    keys, encoder = evaluator.KeyGenerator(context), evaluator.BatchEncoder(context)
+    encryptor = evaluator.Encryptor(keys.public_key)
+    things = {"x": encryptor.encrypt(encoder.encode([3141])), "y": encryptor.encrypt(encoder.encode([2718]))}
+    for name, thing in (things | {"pk": keys.public_key, "relin": keys.relin_keys()}).items():
+        (tmp_path / name).write_bytes(thing.to_bytes())
+    done = subprocess.run([sys.executable, "-c", SHOWN], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for fact in (public.key_id, keys.public_key.key_id, "insecure_n64_q214", "INSECURE", "size=2", "variance:x"):
+        assert fact in done.stdout
+    without_ids = re.sub("[0-9a-f]{32,}", "", done.stdout)
+    for hidden in ("noise", "budget", "31415", "27182", "3141", "2718", "array"):
+        assert hidden not in without_ids
+    for name in ("study.json", "public.key", "c.bfvc", "p.bfvp", "r.bfvr"):
+        assert study.hash in pybfv.ok("inspect", name)
+    total = evaluator.Ciphertext.from_bytes((tmp_path / "sum").read_bytes())
+    assert encoder.decode(evaluator.Decryptor(keys.secret_key).decrypt(total))[0] == 3141 + 2718
+    assert flow.decrypt(result, secret)["rows"] == 2
+
+
+# --- B15: a command that fails leaves nothing behind, and its second try succeeds
+
+
+@pytest.fixture
+def job(pybfv, write):
+    """Files of two studies: k/ and other/ are key folders, x.bfvc a contribution, x.bfvr its result."""
+    write("x.csv", "x\n1\n2\n6\n")
+    write("bad.csv", "x\n1\n7\n")
+    for study, keys in (("s.json", "k"), ("o.json", "other")):
+        bounds = "x=0:6" if study == "s.json" else "x=0:9"
+        pybfv.ok("plan", "x.csv", "--stat", "mean:x", "--bounds", bounds, "--max-contributions", 2, "-o", study)
+        pybfv.ok("keygen", study, "-o", keys)
+    pybfv.ok("encrypt", "s.json", "x.csv", "--key", "k/public.key", "-o", "x.bfvc")
+    pybfv.ok("encrypt", "o.json", "x.csv", "--key", "other/public.key", "-o", "o.bfvc")
+    pybfv.ok("compute", "x.bfvc", "--partial", "-o", "x.bfvp")
+    pybfv.ok("compute", "x.bfvc", "--key", "k/public.key", "-o", "x.bfvr")
+    whole = (pybfv.folder / "x.bfvr").read_bytes()
+    write("cut.bfvr", whole[:-7])
+    write("flipped.bfvr", whole[:-300] + bytes([whole[-300] ^ 4]) + whole[-299:])
+    (pybfv.folder / "link.key").symlink_to(pybfv.folder / "k" / "secret.key")
+    return pybfv
+
+
+FAILURES = {
+    "decrypt": [
+        (2, "decrypt", "x.bfvr", "-o", "out"),
+        (66, "decrypt", "x.bfvr", "--key", "no.key", "-o", "out"),
+        (77, "decrypt", "x.bfvr", "--key", "other/secret.key", "-o", "out"),
+        (77, "decrypt", "x.bfvr", "--key", "k/public.key", "-o", "out"),
+        (77, "decrypt", "x.bfvr", "--key", "link.key", "-o", "out"),
+        (65, "decrypt", "cut.bfvr", "--key", "k/secret.key", "-o", "out"),
+        (65, "decrypt", "flipped.bfvr", "--key", "k/secret.key", "-o", "out"),
+        (65, "decrypt", "x.bfvc", "--key", "k/secret.key", "-o", "out"),
+        (66, "decrypt", "no.bfvr", "--key", "k/secret.key", "-o", "out"),
+        (0, "decrypt", "x.bfvr", "--key", "k/secret.key", "-o", "out"),
+    ],
+    "encrypt": [
+        (65, "encrypt", "s.json", "bad.csv", "--key", "k/public.key", "-o", "out"),
+        (77, "encrypt", "s.json", "x.csv", "--key", "other/public.key", "-o", "out"),
+        (77, "encrypt", "s.json", "x.csv", "--key", "k/secret.key", "-o", "out"),
+        (66, "encrypt", "s.json", "no.csv", "--key", "k/public.key", "-o", "out"),
+        (0, "encrypt", "s.json", "x.csv", "--key", "k/public.key", "-o", "out"),
+    ],
+    "compute": [
+        (77, "compute", "x.bfvc", "-o", "out"),
+        (65, "compute", "x.bfvc", "x.bfvc", "--key", "k/public.key", "-o", "out"),
+        (65, "compute", "x.bfvc", "o.bfvc", "--key", "k/public.key", "-o", "out"),
+        (77, "compute", "x.bfvc", "--key", "other/public.key", "-o", "out"),
+        (65, "compute", "x.bfvc", "cut.bfvr", "--key", "k/public.key", "-o", "out"),
+        (0, "compute", "x.bfvc", "--key", "k/public.key", "-o", "out"),
+    ],
+    "combine": [
+        (65, "combine", "x.bfvp", "x.bfvc", "--key", "k/public.key", "-o", "out"),
+        (77, "combine", "x.bfvp", "-o", "out"),
+        (0, "combine", "x.bfvp", "--key", "k/public.key", "-o", "out"),
+    ],
+    "plan": [
+        (2, "plan", "x.csv", "--stat", "mean:y", "-o", "out"),
+        (78, "plan", "x.csv", "--stat", "variance:x", "--set", "n1024_q26", "-o", "out"),
+        (0, "plan", "x.csv", "--stat", "mean:x", "-o", "out"),
+    ],
+    "run": [
+        (65, "run", "x.csv", "--stat", "mean:x", "--bounds", "x=0:5", "-o", "out"),
+        (0, "run", "x.csv", "--stat", "mean:x", "-o", "out"),
+    ],
+    "keygen": [
+        (65, "keygen", "x.csv", "-o", "out"),
+        (73, "keygen", "s.json", "-o", "x.csv"),
+        (0, "keygen", "s.json", "-o", "out"),
+    ],
+}
+
+
+@pytest.mark.parametrize("command", FAILURES)
+def test_b15_a_failure_leaves_nothing_and_the_second_run_succeeds(command, job) -> None:
+    """`refused` sees every file: none new, gone or changed."""
+    *failing, (_, *working) = FAILURES[command]
+    for code, *arguments in failing:
+        job.refused(code, *arguments)
+    job.ok(*working)
+    made = job.folder / "out"
+    assert made.exists()
+    if command in ("plan", "keygen"):
+        return
+    before = made.read_bytes()
+    for code, *arguments in failing:  # and an output that is there already stays as it is, --force or not
+        job.refused(code, *arguments, "--force")
+    assert made.read_bytes() == before
+    job.ok(*working, "--force")

@@ -112,6 +112,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], tuple[type, ...]]] = {
     "x * ct": (lambda x: x * CT, (Plaintext, Ciphertext)),
     "Engine": (Engine, ()),
     "Engine, kernels": (lambda x: Engine("sim", x), ()),
+    "Engine, check": (lambda x: Engine("sim", check=x), ()),
     "Engine, threads": (lambda x: Engine(threads=x), (int,)),
     "Engine, dpus": (lambda x: Engine("sim", dpus=x), (int,)),
     "Engine, tasklets": (lambda x: Engine("upmem", tasklets=x), (int,)),

@@ -7,11 +7,11 @@ import os
 import stat
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import without_privileges
 from io_tools import SAMPLES, samples
 
 from pybfv.errors import DataError, MissingInputError, OutputError, PybfvError
@@ -157,19 +157,6 @@ def unprivileged_folder():
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
-
-
-@contextmanager
-def without_privileges():
-    """Root reads and writes everything: act as nobody meanwhile."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 def test_permissions_are_respected(unprivileged_folder):

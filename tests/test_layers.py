@@ -56,6 +56,7 @@ MAY_IMPORT = {
 }
 SECRETS = (
     "pybfv.io.secret_key", "pybfv.io.protect", "pybfv.native.secret", "pybfv.native._cdef_secret", "pybfv.scheme.keys",
+    "pybfv.scheme.symmetric",
 )  # fmt: skip
 FILES = sorted([*(ROOT / "pybfv").rglob("*.py"), *(ROOT / "workloads").glob("*.py")])
 

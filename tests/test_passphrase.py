@@ -15,6 +15,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from pathlib import Path
@@ -22,11 +23,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import Command
+from conftest import Command, without_privileges
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from io_tools import SAMPLES, put_together, samples, take_apart
 
-from pybfv.errors import DataError, KeyRefusedError, OutputError
+from pybfv.errors import DataError, KeyRefusedError, MissingInputError, OutputError
 from pybfv.io import canonical_bytes, describe, protect, read_public
 from pybfv.io.secret_key import SecretKey, read_key, read_secret, write_secret
 
@@ -183,13 +184,13 @@ def test_keys_without_passphrase_are_what_they_were(tmp_path):
     assert (tmp_path / "k").read_bytes() == (SAMPLES / "secret.key").read_bytes()
 
 
-@pytest.mark.parametrize("wrong", ["", b"", bytearray(), "x" * 1025, lambda origin: bytearray(), 7, None])
+@pytest.mark.parametrize("wrong", ["", b"", bytearray(), "x" * 1025, lambda origin: bytearray(), 7, None, "\udcff"])
 def test_passphrases_that_are_none(wrong, tmp_path, cheap, monkeypatch):
     with pytest.raises(KeyRefusedError) as caught:
         opened(PROTECTED, wrong, monkeypatch)
     assert str(caught.value).isprintable()
     if wrong is not None:  # which writes a key without one
-        with pytest.raises(KeyRefusedError, match="1 to 1024 bytes"):
+        with pytest.raises(KeyRefusedError, match=r"1 to 1024 bytes|UTF-8"):
             write_secret(tmp_path / "k", samples.secret_key(), wrong)
         assert list(tmp_path.iterdir()) == []
 
@@ -347,6 +348,24 @@ def test_a_change_that_fails_leaves_the_old_file(failing, tmp_path, cheap, monke
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["secret.key"]
+
+
+def test_a_folder_that_can_not_be_written(cheap):
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "secret.key"
+        write_secret(path, samples.secret_key(), GOOD)
+        before = path.read_bytes()
+        Path(name).chmod(0o555)
+        with without_privileges():
+            for attempt in (path, Path(name) / "new.key"):
+                with pytest.raises(OutputError, match="Permission denied"):
+                    write_secret(attempt, samples.secret_key(), "another", replace=True)
+            if os.geteuid() == 65534:
+                with pytest.raises(MissingInputError, match="Permission denied"):
+                    read_secret(path, never)
+        Path(name).chmod(0o755)
+        assert path.read_bytes() == before
+        assert os.listdir(name) == ["secret.key"]
 
 
 # ---- the command line

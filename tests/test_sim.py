@@ -47,6 +47,8 @@ FAST = [
     "from_memory",
     "chips",
     "drop_in",
+    "machine",
+    "injections",
     "records",
 ]
 STRICT = [

@@ -67,20 +67,13 @@ const char *bfv_body(uint32_t index);
 
 /* ---- tables ----------------------------------------------------------- */
 
-enum { BFV_CSV_TEXT = 1 << 30 }; /* bytes of text in one call */
-
-/* Reads the plain records of a delimited text into rows `first` up to `room`, and stops where the rows or the
- * complete lines end. text: an encoding that contains ASCII; delimiter and mark (of decimals) are ASCII and
- * differ. A plain record is one line, ended by LF or CRLF, of at most 65536 bytes and exactly `columns`
- * cells; blanks before a cell are skipped unless they are the delimiter, cells may stand in double quotes.
- * wanted[columns]: where a column's numbers go, -1: nowhere. Out, for each wanted column [room]: mantissa,
- * decimals: of -?[0-9]*mark?[0-9]* with 1 to 18 digits the number mantissa * 10^-decimals, of any other cell
- * 0 and -1; spans: where the cell's text begins and ends. rows: the row after the last one read. used: bytes
- * of their lines. Both are set with BFV_E_UNSUPPORTED too, which means that the next record is not plain;
- * rows from *rows on are then undefined. */
-int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
-                 const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
-                 uint32_t *spans, uint64_t *rows, uint64_t *used);
+/* Numbers of cells: cell k is the text from byte ends[k] up to ends[k + 1]; ends[0..count] ascend and lie in
+ * the text. mark: of decimals, ASCII. Out [count]: the number mantissa * 10^-decimals of a cell
+ * -?[0-9]*mark?[0-9]* with 1 to 18 digits and perhaps blanks before it, of any other cell 0 and -1. The text
+ * is ASCII or an encoding that contains it. Neither output may overlap an input (not checked) or the other.
+ */
+int bfv_decimals(const uint8_t *text, uint64_t size, const int32_t *ends, uint64_t count, uint8_t mark,
+                 int64_t *mantissa, int64_t *decimals);
 
 /* ---- ring ------------------------------------------------------------- */
 
@@ -151,6 +144,11 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 
+/* The same for all primes at once: bytes[i] (a multiple of 4) of stream i, which lies behind stream i - 1, to plane i of
+ * out [L][N]; filled [L] is set: where it is less than N, bfv_expand_uniform goes on. */
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled);
+
 /* ---- encoder: integers to scaled plaintexts ----------------------------- */
 
 typedef struct bfv_encoder bfv_encoder;
@@ -172,6 +170,14 @@ void bfv_encoder_close(bfv_encoder *encoder);
  * fractions of q/t_i rounded down to 64 bits: within 2^-28 of the nearest. */
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
+
+/* bfv_encode and bfv_encrypt_public of `count` vectors, values [count][width][words]: ciphertext k at
+ * out + k stride 2 L N, with the k-th bfv_encrypt_bytes(n, 2) of rnd. The encoder is one for the ring's
+ * primes. threads: at most BFV_MAX_THREADS, 0 for all cores. After BFV_E_RANDOM and BFV_E_MEMORY out is
+ * undefined. */
+int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
+                     const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                     const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride);
 
 /* Slots of plaintext polynomials: m[N] as `words` 64-bit words each, < t, to
  * residues of the slots, out[count of t primes][N], in vector order. Batched only. */
@@ -197,6 +203,13 @@ int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
 
+/* round(t T / q) mod q, T the sum over `pairs` of the tensors of the centred integers of a[k] and b[k],
+ * ciphertexts [2][L][N] (which may be one: a square); out [3][L][N]. All in NTT form, residues < p (checked
+ * only in debug builds). The wide primes hold the sum: pairs 2 N (q/2)^2 below half the product of all
+ * primes. t as above. */
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out);
+
 /* The same for a q of 64-bit words, whose polynomials are in coefficient form: `count` pairwise coprime
  * odd moduli, each from 3 to 2^61 and coprime to every wide prime, at most BFV_MAX_64_PRIMES. The integers
  * are kept mod the wide primes alone, uint32 [K][N] in NTT form. */
@@ -214,6 +227,15 @@ int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, 
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
 
+/* Key switching, whole residues as digits: out [2][L][N] += sum over i of D_i keys[i], keys [L][2][L][N], D_i
+ * the integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i; x [L][N]. All in NTT form. In, Out:
+ * residues < p (checked only in debug builds). */
+int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
+
+/* The coefficients of x / q, centred: x [polys][L][N] in NTT form, residues < p, to out [polys][N]; within
+ * 2^-42. */
+int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
+
 /* ---- backends ----------------------------------------------------------- */
 
 typedef struct bfv_backend bfv_backend;
@@ -228,6 +250,11 @@ enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1, BFV_ACC_SCALED = 2 };
 /* How the backend "sim" runs its programs. DEFAULT: as the environment's PYBFV_SIM says, "strict" or
  * "faithful", strict without it. */
 enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
+/* How far "sim" and "upmem" trust their DPUs. NONE: errors are reported, results taken as they come. LINEAR:
+ * every accumulator and result is compared with what the host works out of the same ciphertexts at random
+ * points; FULL: with all of it, computed again by the host. In both, work that a DPU got wrong or did not do
+ * is done again, once, without it. DEFAULT: LINEAR. */
+enum { BFV_CHECK_DEFAULT = 0, BFV_CHECK_NONE = 1, BFV_CHECK_LINEAR = 2, BFV_CHECK_FULL = 3 };
 /* The source stays valid and unchanged until drop: the backend may use it in place. */
 enum { BFV_PUT_BORROW = 1 };
 
@@ -243,6 +270,7 @@ typedef struct {
     uint32_t tasklets;   /* 1..BFV_MAX_TASKLETS; 0: 16 */
     const char *profile; /* further "key=value,..." for the SDK's dpu_alloc, or NULL */
     uint32_t strict;     /* BFV_SIM_* */
+    uint32_t check;      /* BFV_CHECK_* */
     /* Wide primes as in bfv_lifter_open: what scaled accumulators need; NULL and 0 without them. */
     const uint32_t *wide; /* [wide_count] */
     uint32_t wide_count;
@@ -282,6 +310,9 @@ typedef struct {
     uint64_t kernel;      /* programs running, until the host saw them end */
     uint64_t dpu_to_host; /* copying back and scattering */
     uint64_t convert;     /* conversions to and from limbs, on the host */
+    uint64_t check;       /* checks of the DPUs' results, on the host, while they compute */
+    uint64_t redone;      /* how often work was done again; bfv_backend_error then says why */
+    uint64_t left_out;    /* DPUs that were left out for it */
 } bfv_stats;
 
 /* What was done on DPUs, as "sim" records it for a time model. Equal events are counted in one. */
@@ -315,7 +346,8 @@ int bfv_get_stats(const bfv_backend *backend, bfv_stats *out);
  * there are in *count. None where nothing is recorded: "cpu", "upmem". A launch counts once it is known to
  * have ended. */
 int bfv_get_events(const bfv_backend *backend, bfv_event *out, uint32_t room, uint32_t *count);
-/* What the device said of the last BFV_E_BACKEND or BFV_E_MEMORY, one sentence; "" when nothing. */
+/* What the device said of the last BFV_E_BACKEND or BFV_E_MEMORY, or of an error that was mended (bfv_stats),
+ * one sentence; "" when nothing. */
 const char *bfv_backend_error(const bfv_backend *backend);
 const bfv_ring *bfv_backend_ring(const bfv_backend *backend);
 

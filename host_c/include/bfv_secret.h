@@ -28,6 +28,15 @@ int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t 
 int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m, const uint8_t *rnd,
                        size_t bytes, uint32_t *c0);
 
+/* bfv_encode and bfv_secret_encrypt of `count` vectors, values [count][width][words], under a [count][L][N]:
+ * part 0 of ciphertext k at out + k stride L N, with the k-th bfv_error_bytes(n) of rnd. The encoder is one
+ * for the ring's primes. threads: at most BFV_MAX_THREADS, 0 for all cores. After BFV_E_MEMORY out is
+ * undefined. */
+int bfv_secret_encrypt_many(const bfv_secret *secret, const uint32_t *a, const bfv_encoder *encoder,
+                            const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                            const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out,
+                            uint64_t stride);
+
 /* out = c0 + c1 s (+ c2 s^2) in coefficient form, [L][N]; ct [parts][L][N] in NTT form. */
 int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t parts, uint32_t *out);
 
@@ -37,6 +46,12 @@ int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t part
  * `words` words. bound < 2^63. */
 int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t *t, uint32_t words,
                      uint32_t first, uint32_t count, uint64_t bound, uint64_t *out);
+
+/* bfv_secret_round of all coefficients of a phase [L][N] for the t of a batched encoder, and their slots,
+ * residues [primes of t][N] in vector order, as bfv_decode_slots gives them; the same check of the same
+ * bound. */
+int bfv_secret_slots(const bfv_ring *ring, const bfv_encoder *encoder, const uint32_t *phase, uint64_t bound,
+                     uint32_t *out);
 
 /* Overwrites memory in a way that compilers keep. */
 void bfv_wipe(void *data, size_t size);

@@ -225,9 +225,11 @@ dpu_error_t dpu_alloc(uint32_t nr_dpus, const char *profile_text, struct dpu_set
     if (nr_dpus == 0 || nr_dpus > SIM_MAX_DPUS)
         return sim_fail_no_set(DPU_ERR_ALLOCATION, "dpu_alloc: cannot allocate %u DPUs (1 to %d)", nr_dpus,
                                SIM_MAX_DPUS);
-    uint32_t nr_ranks = 0;
-    for (uint32_t got = 0; got < nr_dpus; nr_ranks++)
+    uint32_t nr_ranks = 0, got = 0;
+    for (; got < nr_dpus && nr_ranks < profile.ranks; nr_ranks++)
         got += dpus_of_rank(&profile, nr_ranks);
+    if (got < nr_dpus)
+        return sim_fail_no_set(DPU_ERR_ALLOCATION, "dpu_alloc: %u DPUs; the machine has %u", nr_dpus, got);
     return allocate(nr_dpus, nr_ranks, &profile, dpu_set);
 }
 
@@ -237,8 +239,8 @@ dpu_error_t dpu_alloc_ranks(uint32_t nr_ranks, const char *profile_text, struct 
     if (error != DPU_OK)
         return error;
     if (nr_ranks == DPU_ALLOCATE_ALL)
-        nr_ranks = SIM_DEFAULT_RANKS;
-    if (nr_ranks == 0 || nr_ranks > SIM_MAX_DPUS / profile.rank_size)
+        nr_ranks = profile.ranks == SIM_ANY_RANKS ? SIM_DEFAULT_RANKS : profile.ranks;
+    if (nr_ranks == 0 || nr_ranks > profile.ranks || nr_ranks > SIM_MAX_DPUS / profile.rank_size)
         return sim_fail_no_set(DPU_ERR_ALLOCATION, "dpu_alloc_ranks: cannot allocate %u ranks of %u DPUs",
                                nr_ranks, profile.rank_size);
     uint32_t nr_dpus = 0;

@@ -31,7 +31,9 @@ void dpusim_drop_in(const char *base_profile, void (*report)(const char *line)) 
 struct draft {
     char backend[32], chip[16], sg[8];
     uint64_t strict, threads, dpus_per_ci, cis, disabled, tasklets, workers, time_out, seed, sg_blocks;
+    uint64_t ranks;
     bool timed;
+    struct sim_injections injections;
 };
 
 static dpu_error_t set_key(struct draft *draft, const char *key, const char *value) {
@@ -42,6 +44,7 @@ static dpu_error_t set_key(struct draft *draft, const char *key, const char *val
         {"strict", &draft->strict, 0, 1},
         {"threads", &draft->threads, 0, 1},
         {"nrDpusPerCI", &draft->dpus_per_ci, 1, DPU_MAX_NR_DPUS_PER_CI},
+        {"nrRanks", &draft->ranks, 0, SIM_MAX_DPUS},
         {"nrCIs", &draft->cis, 1, DPU_MAX_NR_CIS},
         {"disabledMask", &draft->disabled, 0, UINT64_MAX},
         {"tasklets", &draft->tasklets, 1, SIM_MAX_TASKLETS},
@@ -59,6 +62,10 @@ static dpu_error_t set_key(struct draft *draft, const char *key, const char *val
         {"chip", draft->chip, sizeof draft->chip},
         {"sgXferEnable", draft->sg, sizeof draft->sg},
     };
+    if (strcmp(key, "inject") == 0 && !sim_inject_read(value, &draft->injections))
+        return sim_fail_no_set(DPU_ERR_INVALID_PROFILE,
+                               "profile: inject=%s is not KIND:DPU@LAUNCH, up to %d of them with / between",
+                               value, SIM_INJECTIONS);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcasecmp(key, texts[i].key) == 0)
             snprintf(texts[i].out, texts[i].bytes, "%s", value);
@@ -94,8 +101,13 @@ static dpu_error_t read_text(struct draft *draft, const char *profile) {
 }
 
 dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
-    struct draft draft = {
-        .backend = "simulator", .strict = 1, .dpus_per_ci = 1, .cis = 1, .chip = "v1A", .sg_blocks = 64};
+    struct draft draft = {.backend = "simulator",
+                          .strict = 1,
+                          .dpus_per_ci = 1,
+                          .cis = 1,
+                          .chip = "v1A",
+                          .sg_blocks = 64,
+                          .ranks = SIM_ANY_RANKS};
     dpu_error_t error = read_text(&draft, drop_in_base);
     if (error == DPU_OK)
         error = read_text(&draft, getenv("UPMEM_PROFILE_BASE"));
@@ -132,6 +144,8 @@ dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out) {
         .chip_wram = small ? 63488 : SIM_WRAM_BYTES,
         .sg_blocks =
             strcasecmp(draft.sg, "true") == 0 || strcmp(draft.sg, "1") == 0 ? (uint32_t)draft.sg_blocks : 0,
+        .ranks = (uint32_t)draft.ranks,
+        .injections = draft.injections,
         .time_out_ms = draft.timed         ? (uint32_t)draft.time_out
                        : draft.strict != 0 ? STRICT_TIME_OUT_MS
                                            : 0,

@@ -5,12 +5,9 @@
 #include <string.h>
 
 void sim_record_dma(struct dpusim_dma_record *record, uint32_t n) {
-    uint32_t size = 0;
-    while (size + 1 < DPUSIM_DMA_SIZES && UINT32_C(8) << size < n)
-        size++;
     record->number++;
     record->bytes += n;
-    record->sizes[size]++;
+    record->sizes[29 - __builtin_clz((n - 1) | 7)]++; /* 8: 0, up to 16: 1, .., up to 2048: 8 */
 }
 
 static bool same_kind(const struct dpusim_transfer_record *a, const struct dpusim_transfer_record *b) {

@@ -78,6 +78,10 @@ struct run {
     int signal;
     uintptr_t signal_address, signal_pc, signal_caller;
 
+    /* inject.c: of the writes to MRAM, how many there were, and one of them (offset << 32 | bytes) */
+    bool watched;
+    atomic_uint_fast64_t writes, written;
+
     atomic_int error; /* the first fault's dpu_error_t; DPU_OK while all is well */
     atomic_uint idle; /* threads: tasklets blocked or done */
     atomic_bool stuck;
@@ -116,6 +120,14 @@ _Noreturn void sim_fault_pc(struct tasklet *self, dpu_error_t error, uintptr_t p
 void sim_on_host_stack(struct run *run, void (*call)(struct run *, void *), void *argument);
 /* Leaves the tasklet for good. */
 _Noreturn void sim_tasklet_end(struct tasklet *self);
+
+/* inject.c, in a run's order. hang: true where the run shall never have ended, once its time is over; fault:
+ * where it shall end in a fault. */
+void sim_inject_boot(struct run *run);
+bool sim_inject_hang(struct run *run);
+void sim_inject_write(struct run *run, uintptr_t mram, uint32_t bytes); /* where run->watched */
+void sim_inject_end(struct run *run);
+bool sim_inject_fault(const struct run *run);
 
 /* print.c: a DPU's printf. Out: the length, or -1. */
 int sim_format(char *out, size_t room, const char *format, va_list args);

@@ -102,7 +102,7 @@ static void check_dma(struct tasklet *self, uintptr_t mram, uintptr_t wram, uint
 
 static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struct dpusim_dma *dma) {
     struct tasklet *self = sim_self;
-    const struct run *run = self->run;
+    struct run *run = self->run;
     *mram = mram_of(run, *mram);
     if (run->strict) {
         check_dma(self, *mram, *wram, n, dma);
@@ -119,6 +119,8 @@ static uint32_t rt_dma(uintptr_t *mram, uintptr_t *wram, uint32_t n, const struc
     }
     struct dpusim_launch_record *record = &self->run->record; /* each tasklet its own place in it */
     sim_record_dma(&(dma->direction == DPUSIM_WRITE ? record->write : record->read)[self->id], n);
+    if (run->watched && dma->direction == DPUSIM_WRITE)
+        sim_inject_write(run, *mram, n);
     return n;
 }
 

@@ -27,6 +27,7 @@
 #define SIM_MAX_TASKLETS 24
 #define SIM_MAX_DPUS 4096
 #define SIM_DEFAULT_RANKS 64                 /* what DPU_ALLOCATE_ALL gives */
+#define SIM_ANY_RANKS UINT32_MAX             /* as many as are asked for */
 #define SIM_POISON (DPUSIM_UNWRITTEN & 0xff) /* each byte of memory that nobody wrote, in strict mode */
 #define SIM_LOG_BYTES (UINT32_C(1) << 20)
 #define SIM_TEXT 512
@@ -39,6 +40,21 @@
  * is a fault of the DPU and touches nothing of the host. */
 #define SIM_GUARD_BYTES (UINT32_C(16) << 20)
 
+/* Faults on purpose (inject.c). */
+#define SIM_INJECTIONS 8
+enum sim_injection_kind { SIM_FAULT, SIM_HANG, SIM_FLIP, SIM_WRONG };
+struct sim_injection {
+    enum sim_injection_kind kind;
+    uint32_t dpu;
+    uint64_t launch;   /* of that DPU since it was allocated, from 1 */
+    bool always;       /* and in every later one */
+    uint32_t from, to; /* SIM_FLIP: bytes of MRAM from the heap on; to 0: what the host has written */
+};
+struct sim_injections {
+    uint32_t count;
+    struct sim_injection one[SIM_INJECTIONS];
+};
+
 struct sim_profile {
     bool strict;
     bool threads;          /* tasklets as threads, for any program */
@@ -50,6 +66,8 @@ struct sim_profile {
     uint32_t sg_blocks;    /* of a DPU in one scatter/gather transfer; 0: not activated */
     uint32_t workers;      /* 0: one for each CPU */
     uint32_t time_out_ms;  /* of one DPU's run; 0: none */
+    uint32_t ranks;        /* of the machine, or SIM_ANY_RANKS */
+    struct sim_injections injections;
     uint64_t seed;
 };
 
@@ -75,6 +93,7 @@ struct dpu_t {
     size_t log_bytes; /* printed in the last run, kept or not */
     uint64_t counter_base;
     uint64_t launches;
+    uint32_t mram_used;      /* the end of what the host has written to MRAM */
     void *buffer;            /* dpu_prepare_xfer's */
     dpu_error_t fault;       /* sticky until the next load */
     dpu_error_t async_error; /* of the first asynchronous job that failed since dpu_sync */
@@ -185,6 +204,9 @@ dpu_error_t sim_fail_no_set(dpu_error_t error, const char *format, ...) SIM_PRIN
 
 /* Who is told of each error as it happens. */
 void sim_tell(void (*report)(const char *line));
+
+/* inject.c. False: not understood. */
+bool sim_inject_read(const char *text, struct sim_injections *out);
 
 /* profile.c. Out: INVALID_PROFILE or ALLOCATION with a text, *out unchanged. */
 dpu_error_t sim_profile_read(const char *profile, struct sim_profile *out);

@@ -558,12 +558,29 @@ static void boot(struct run *run, struct dpu_t *dpu) {
         dpu->heap = run->heap_start;
     dpu->launches++;
     dpu->log_bytes = 0;
+    sim_inject_boot(run);
+}
+
+/* The run's error, which stays with its DPU. */
+static dpu_error_t keep_fault(const struct run *run, struct dpu_t *dpu) {
+    dpu_error_t error = (dpu_error_t)atomic_load(&run->error);
+    if (error != DPU_OK) {
+        pthread_mutex_lock(&dpu->sim->lock);
+        dpu->fault = error;
+        sim_note(dpu->sim, run->text);
+        pthread_mutex_unlock(&dpu->sim->lock);
+    }
+    return error;
 }
 
 dpu_error_t sim_run(struct run *run, struct dpu_t *dpu) {
     if (dpu->fault != DPU_OK)
         return dpu->fault;
     boot(run, dpu);
+    if (sim_inject_hang(run)) {
+        fail_run(run, DPU_ERR_TIMEOUT, NULL, NULL, 0, "no end in time (injected)");
+        return keep_fault(run, dpu);
+    }
     struct dpusim_program *program = run->instance->program;
     bool whole = swap_in(run, dpu);
     program->fuel = sim_next_fuel(run);
@@ -579,14 +596,11 @@ dpu_error_t sim_run(struct run *run, struct dpu_t *dpu) {
     dpu->record = run->record;
     if (!whole)
         fail_run(run, DPU_ERR_SYSTEM, NULL, NULL, 0, "cannot map the memories");
+    else
+        sim_inject_end(run);
     if (atomic_load(&run->error) == DPU_OK)
         check_blocked(run);
-    dpu_error_t error = (dpu_error_t)atomic_load(&run->error);
-    if (error != DPU_OK) {
-        pthread_mutex_lock(&dpu->sim->lock);
-        dpu->fault = error;
-        sim_note(dpu->sim, run->text);
-        pthread_mutex_unlock(&dpu->sim->lock);
-    }
-    return error;
+    if (sim_inject_fault(run))
+        fail_run(run, DPU_ERR_DPU_FAULT, NULL, NULL, 0, "fault (injected)");
+    return keep_fault(run, dpu);
 }

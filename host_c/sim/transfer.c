@@ -5,7 +5,9 @@
 #include <string.h>
 
 dpu_error_t sim_transfer_one(const struct job *job, uint32_t i) {
-    const struct dpu_t *dpu = job->dpus[i];
+    struct dpu_t *dpu = job->dpus[i];
+    if (job->kind == JOB_TO_DPU && job->in_mram && job->offset + job->length > dpu->mram_used)
+        dpu->mram_used = (uint32_t)(job->offset + job->length);
     if (job->gather != NULL)
         return sim_gather_one(job, i);
     uint8_t *memory =

@@ -9,6 +9,11 @@
 #include <unistd.h>
 
 #include "backend_cpu.h"
+#include "client.h"
+
+/* Encryptions and expansions into fewer bytes run on the calling thread: starting another takes about as
+ * long. */
+#define CLIENT_SMALL_JOB ((size_t)1 << 16)
 
 /* ---- threads -------------------------------------------------------------- */
 
@@ -62,6 +67,11 @@ static uint32_t count_cores(void) {
         cores = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than a cpu_set_t holds */
     }
     return cores < 1 ? 1 : cores > BFV_MAX_THREADS ? (uint32_t)BFV_MAX_THREADS : (uint32_t)cores;
+}
+
+void client_in_parallel(uint32_t threads, uint64_t count, size_t bytes, cpu_unit_function run, void *job) {
+    cpu_in_parallel(threads == 0 ? count_cores() : threads, count, bytes < CLIENT_SMALL_JOB ? 0 : UINT64_MAX,
+                    run, job);
 }
 
 /* ---- open, arrays --------------------------------------------------------- */

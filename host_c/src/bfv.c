@@ -131,7 +131,8 @@ int bfv_open(const char *name, const bfv_options *options, bfv_backend **out) {
     if (name == NULL || options == NULL || out == NULL || options->threads > BFV_MAX_THREADS ||
         options->kernels > BFV_KERNELS_LIMB || options->dpus > BFV_MAX_DPUS ||
         options->tasklets > BFV_MAX_TASKLETS || options->strict > BFV_SIM_FAITHFUL ||
-        options->count > BFV_MAX_Q_PRIMES || (options->wide == NULL && options->wide_count != 0)) {
+        options->check > BFV_CHECK_FULL || options->count > BFV_MAX_Q_PRIMES ||
+        (options->wide == NULL && options->wide_count != 0)) {
         return BFV_E_ARGUMENT;
     }
     bfv_backend *backend = calloc(1, sizeof *backend);
@@ -167,11 +168,11 @@ void bfv_close(bfv_backend *backend) {
     if (!is_open(backend)) {
         return;
     }
+    while (backend->accs != NULL) { /* first: devices keep arrays for them */
+        (void)bfv_acc_drop(backend, (bfv_acc *)backend->accs);
+    }
     while (backend->arrays != NULL) {
         (void)bfv_drop(backend, (bfv_array *)backend->arrays);
-    }
-    while (backend->accs != NULL) {
-        (void)bfv_acc_drop(backend, (bfv_acc *)backend->accs);
     }
     backend->ops->close(backend);
     backend->magic = 0;

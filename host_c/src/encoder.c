@@ -1,24 +1,14 @@
 /* Integers to scaled plaintexts round(q m / t) mod q, and slots back.
  * Values are messages: no branch, index or division depends on them. */
+#include "backend_cpu.h"
+#include "client.h"
 #include "declassify.h"
-#include "ring.h"
-#include "wide.h"
 #include "wipe.h"
 
 enum {
     ENCODER_MAGIC = 0x454e434f,
-    /* Batched: products y_i floor(q/t_i) that a word holds beside the fractions' carry:
-     * 15 (2^30 - 1)^2 + 2^35 < 2^64. */
-    GROUP_PRODUCTS = 15,
     /* Coefficients: products of a 32-bit half and a weight in a word: 4 (2^32 - 1)(2^30 - 1) < 2^64. */
     GROUP_HALVES = 4
-};
-
-/* Batched: one prime t_i of t. */
-struct batch_prime {
-    uint32_t inverse;                 /* (t/t_i)^-1 mod t_i */
-    uint64_t fraction;                /* floor(2^64 (q mod t_i) / t_i) */
-    uint32_t scale[BFV_MAX_Q_PRIMES]; /* floor(q / t_i) mod p_j */
 };
 
 struct bfv_encoder {
@@ -29,9 +19,10 @@ struct bfv_encoder {
     uint32_t t_words;
     uint64_t t[WIDE_T_WORDS];
 
-    bfv_ring *slots; /* batched: the ring of the primes of t, else NULL */
-    uint32_t *map;   /* batched: slot i sits at NTT index map[i] */
-    struct batch_prime batch[BFV_MAX_T_PRIMES];
+    bfv_ring *slots;                    /* batched: the ring of the primes of t, else NULL */
+    uint32_t *map;                      /* batched: slot i sits at NTT index map[i] */
+    uint32_t inverse[BFV_MAX_T_PRIMES]; /* (t/t_i)^-1 mod t_i */
+    struct encode_change change;
 
     /* Coefficients. */
     uint64_t barrett[WIDE_T_WORDS]; /* floor(2^512 / t) */
@@ -115,27 +106,35 @@ static uint64_t fraction64(uint32_t r, uint32_t t) {
 }
 
 /* Constants of the primes of t. */
-static void fill_batch(bfv_encoder *encoder, const uint64_t *q) {
+static void fill_batch(bfv_encoder *encoder, const bfv_ring *ring, const uint64_t *q) {
     const bfv_ring *slots = encoder->slots;
+    uint64_t sum = 0;
+    struct encode_change *change = &encoder->change;
+    change->count = slots->count;
+    change->targets = encoder->count;
+    memcpy(change->mod, encoder->mod, encoder->count * sizeof *change->mod);
     for (uint32_t i = 0; i < slots->count; i++) {
         const struct zq_mod *t = &slots->prime[i].mod;
-        struct batch_prime *b = &encoder->batch[i];
         uint32_t others = 1;
         for (uint32_t k = 0; k < slots->count; k++) {
             if (k != i) {
                 others = zq_mul(others, zq_reduce32(slots->prime[k].p, t), t);
             }
         }
-        b->inverse = zq_inv(others, t);
+        encoder->inverse[i] = zq_inv(others, t);
         const uint32_t rest = wide_mod(q, WIDE_Q_WORDS, t);
-        b->fraction = fraction64(rest, t->p);
+        change->fraction[i] = fraction64(rest, t->p);
         for (uint32_t j = 0; j < encoder->count; j++) {
             /* floor(q/t_i) = (q - rest)/t_i, and q = 0 mod p_j */
             const struct zq_mod *p = &encoder->mod[j];
             const uint32_t inverse = zq_inv(zq_reduce32(t->p, p), p);
-            b->scale[j] = zq_mul(zq_neg(zq_reduce32(rest, p), p->p), inverse, p);
+            change->scale[j][i] = zq_mul(zq_neg(zq_reduce32(rest, p), p->p), inverse, p);
+            change->lifted[j][i] = zq_mul(change->scale[j][i], p->r32, p);
+            change->neg_inv[j] = ring->prime[j].neg_inv;
         }
+        sum += 2 * (uint64_t)t->p;
     }
+    change->narrow = sum <= UINT32_MAX;
 }
 
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
@@ -172,7 +171,7 @@ int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uin
         return status;
     }
     fill_slot_map(ring->n, ring->log_n, encoder->map);
-    fill_batch(encoder, q);
+    fill_batch(encoder, ring, q);
     *out = encoder;
     return BFV_OK;
 }
@@ -296,65 +295,96 @@ static void encode_coefficients(const bfv_encoder *encoder, const uint64_t *valu
     }
 }
 
-/* y[i] = residues of the plaintext polynomial times (t/t_i)^-1, mod t_i. */
-static int batch_polynomials(const bfv_encoder *encoder, const uint64_t *values, uint32_t words,
-                             uint32_t count, uint32_t *y) {
+/* y[i] = residues of the plaintext polynomial times (t/t_i)^-1, mod t_i; values first in `given`, N words. */
+static void batch_polynomials(const bfv_encoder *encoder, const uint64_t *values, uint32_t words,
+                              uint32_t count, uint32_t *given, uint32_t *y) {
     const bfv_ring *slots = encoder->slots;
     const uint32_t n = encoder->n;
-    uint32_t factor[BFV_MAX_T_PRIMES];
-    memset(y, 0, ring_poly_words(slots) * sizeof *y);
-    for (uint32_t i = 0; i < slots->count; i++) {
-        const struct zq_mod *t = &slots->prime[i].mod;
-        /* a negative value's words are value + 2^(64 words) */
-        const uint32_t wrap = zq_pow(t->r32, 2 * (uint64_t)words, t);
-        for (uint32_t k = 0; k < count; k++) {
-            const uint64_t *value = values + (size_t)k * words;
-            const uint32_t sign = UINT32_C(0) - (uint32_t)(value[words - 1] >> 63);
-            y[(size_t)i * n + encoder->map[k]] = zq_sub(wide_mod(value, words, t), wrap & sign, t->p);
-        }
-        factor[i] = encoder->batch[i].inverse;
+    if (count < n) {
+        memset(y, 0, ring_poly_words(slots) * sizeof *y);
     }
-    const int status = bfv_ntt_inverse(slots, y, 1);
-    return status != BFV_OK ? status : bfv_poly_mul_scalar(slots, y, factor, 1, y);
+    for (uint32_t i = 0; i < slots->count; i++, y += n) {
+        const struct zq_mod *t = &slots->prime[i].mod;
+        if (words == 1) {
+            slots->body->reduce_words(given, values, count, t);
+        } else {
+            /* a negative value's words are value + 2^(64 words) */
+            const uint32_t wrap = zq_pow(t->r32, 2 * (uint64_t)words, t);
+            for (uint32_t k = 0; k < count; k++) {
+                const uint64_t *value = values + (size_t)k * words;
+                const uint32_t sign = UINT32_C(0) - (uint32_t)(value[words - 1] >> 63);
+                given[k] = zq_sub(wide_mod(value, words, t), wrap & sign, t->p);
+            }
+        }
+        for (uint32_t k = 0; k < count; k++) {
+            y[encoder->map[k]] = given[k];
+        }
+        slots->body->ntt_inverse(y, n, &slots->prime[i]);
+        if (slots->count > 1) { /* else the factor is 1 */
+            slots->body->mul_scalar(y, y, encoder->inverse[i], n, t->p);
+        }
+    }
 }
 
-static int encode_batched(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
-                          uint32_t *out) {
-    const bfv_ring *slots = encoder->slots;
-    const uint32_t n = encoder->n;
-    const size_t y_bytes = ring_poly_words(slots) * sizeof(uint32_t);
-    const size_t carry_bytes = (size_t)n * sizeof(uint64_t);
-    uint32_t *y = buffer_alloc(y_bytes);
-    uint64_t *carry = buffer_alloc(carry_bytes); /* the fractions' rounded sum, below 2^35 */
-    int status = y == NULL || carry == NULL ? BFV_E_MEMORY : BFV_OK;
-    if (status == BFV_OK) {
-        status = batch_polynomials(encoder, values, words, count, y);
+bool encoder_work_open(struct encoder_work *work, const bfv_encoder *encoder) {
+    const size_t planes = encoder->slots == NULL ? 0 : encoder->slots->count;
+    work->bytes = (planes + 1) * encoder->n * sizeof *work->y;
+    work->y = buffer_alloc(work->bytes);
+    return work->y != NULL;
+}
+
+void encoder_work_close(struct encoder_work *work) {
+    wipe_and_free(work->y, work->bytes);
+}
+
+void encoder_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
+                    struct encoder_work *work, uint32_t *out) {
+    if (encoder->slots == NULL) {
+        encode_coefficients(encoder, values, words, count, out);
+        return;
     }
-    if (status == BFV_OK) {
-        for (uint32_t k = 0; k < n; k++) {
-            wide_pair sum = (wide_pair)1 << 63;
-            for (uint32_t i = 0; i < slots->count; i++) {
-                sum += (wide_pair)encoder->batch[i].fraction * y[(size_t)i * n + k];
-            }
-            carry[k] = (uint64_t)(sum >> 64);
-        }
-        for (uint32_t j = 0; j < encoder->count; j++) {
-            const struct zq_mod *p = &encoder->mod[j];
-            for (uint32_t k = 0; k < n; k++) {
-                uint64_t sum = carry[k];
-                for (uint32_t i = 0; i < slots->count; i++) {
-                    if (i == GROUP_PRODUCTS) {
-                        sum = zq_reduce64(sum, p);
-                    }
-                    sum += (uint64_t)encoder->batch[i].scale[j] * y[(size_t)i * n + k];
-                }
-                out[(size_t)j * n + k] = zq_reduce64(sum, p);
-            }
-        }
+    const size_t n = encoder->n;
+    batch_polynomials(encoder, values, words, count, work->y, work->y + n);
+    encoder->slots->body->encode(out, n, work->y + n, n, n, &encoder->change);
+}
+
+const bfv_ring *encoder_slots(const bfv_encoder *encoder) {
+    return encoder->slots;
+}
+
+const uint32_t *encoder_map(const bfv_encoder *encoder) {
+    return encoder->map;
+}
+
+const uint64_t *encoder_modulus(const bfv_encoder *encoder) {
+    return encoder->t;
+}
+
+bool encoder_fits(const bfv_encoder *encoder, const bfv_ring *ring) {
+    if (!encoder_is_open(encoder) || encoder->n != ring->n || encoder->count != ring->count) {
+        return false;
     }
-    wipe_and_free(y, y_bytes);
-    wipe_and_free(carry, carry_bytes);
-    return status;
+    bool same = true;
+    for (uint32_t j = 0; j < ring->count; j++) {
+        same &= encoder->mod[j].p == ring->prime[j].p;
+    }
+    return same;
+}
+
+bool client_values_are_valid(const struct client_values *given, const bfv_ring *ring, uint32_t parts,
+                             const uint32_t *out, size_t *out_bytes) {
+    const size_t one = parts * ring_poly_words(ring) * sizeof *out;
+    size_t places = 0, in_bytes = 0;
+    if (!encoder_fits(given->encoder, ring) || given->words == 0 || given->words > BFV_MAX_T_WORDS ||
+        given->width > ring->n || given->count == 0 || given->stride == 0 ||
+        (given->width != 0 && !is_aligned(given->values, _Alignof(uint64_t))) ||
+        !is_aligned(out, _Alignof(uint32_t)) || !size_mul(given->count - 1, given->stride, &places) ||
+        places == SIZE_MAX || !size_mul(places + 1, one, out_bytes) || *out_bytes > PTRDIFF_MAX ||
+        !size_mul(given->count, (size_t)given->width * given->words * sizeof *given->values, &in_bytes) ||
+        in_bytes > PTRDIFF_MAX) {
+        return false;
+    }
+    return !overlaps(given->values, in_bytes, out, *out_bytes);
 }
 
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
@@ -365,10 +395,12 @@ int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t word
                  (size_t)encoder->count * encoder->n * sizeof *out)) {
         return BFV_E_ARGUMENT;
     }
-    if (encoder->slots != NULL) {
-        return encode_batched(encoder, values, words, count, out);
+    struct encoder_work work;
+    if (!encoder_work_open(&work, encoder)) {
+        return BFV_E_MEMORY;
     }
-    encode_coefficients(encoder, values, words, count, out);
+    encoder_encode(encoder, values, words, count, &work, out);
+    encoder_work_close(&work);
     return BFV_OK;
 }
 

@@ -184,6 +184,28 @@ bool rns_scale_is_valid(const struct rns_base *base, const uint64_t *t, uint32_t
     return wide_public_bits(out, RNS_WORDS) != 0 && wide_less(base->product, out, RNS_WORDS) == 0;
 }
 
+static size_t rounding_words(const bfv_lifter *lifter) {
+    return ((size_t)lifter->full->count + 2 * lifter->count + 2 * lifter->wide) * lifter->n;
+}
+
+static struct rounding_work rounding_work_in(const bfv_lifter *lifter, uint32_t *buffer) {
+    const size_t n = lifter->n, count = lifter->count;
+    struct rounding_work work;
+    work.x = buffer;
+    work.y = work.x + lifter->full->count * n;
+    work.low = work.y + count * n;
+    work.b = work.low + count * n;
+    work.c = work.b + lifter->wide * n;
+    return work;
+}
+
+/* t mod every prime. */
+static void scale_residues(const bfv_ring *full, const uint64_t *scale, uint32_t *t) {
+    for (uint32_t i = 0; i < full->count; i++) {
+        t[i] = (uint32_t)rns_mod(scale, full->prime[i].p);
+    }
+}
+
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out) {
     uint64_t scale[RNS_WORDS];
@@ -193,24 +215,84 @@ int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words,
         return BFV_E_ARGUMENT;
     }
     const bfv_ring *full = lifter->full;
-    const size_t n = full->n, count = lifter->count, wide = lifter->wide;
-    uint32_t *buffer = buffer_alloc((full->count + 2 * count + 2 * wide) * n * sizeof *buffer);
+    const size_t n = full->n, count = lifter->count;
+    uint32_t *buffer = buffer_alloc(rounding_words(lifter) * sizeof *buffer);
     if (buffer == NULL) {
         return BFV_E_MEMORY;
     }
-    struct rounding_work work;
-    work.x = buffer;
-    work.y = work.x + full->count * n;
-    work.low = work.y + count * n;
-    work.b = work.low + count * n;
-    work.c = work.b + wide * n;
+    const struct rounding_work work = rounding_work_in(lifter, buffer);
     uint32_t t_all[BFV_MAX_PRIMES];
-    for (uint32_t i = 0; i < full->count; i++) {
-        t_all[i] = (uint32_t)rns_mod(scale, full->prime[i].p);
-    }
+    scale_residues(full, scale, t_all);
     for (uint64_t k = 0; k < polys; k++, x += full->count * n, out += count * n) {
         memcpy(work.x, x, full->count * n * sizeof *x);
         scale_round(lifter, t_all, &work, out);
+    }
+    buffer_free(buffer);
+    return BFV_OK;
+}
+
+/* total [3][L + K][N] = the tensor of the integers of a and b, or plus it. lifted: [4][K][N] work space, one:
+ * [3][N]. */
+static void add_tensor(const bfv_lifter *lifter, const uint32_t *a, const uint32_t *b, bool first,
+                       uint32_t *lifted, uint32_t *one, uint32_t *scratch, uint32_t *total) {
+    const bfv_ring *full = lifter->full;
+    const size_t n = full->n, poly = lifter->count * n, wide = lifter->wide * n, all = full->count * n;
+    const uint32_t *const inputs[2] = {a, b};
+    for (uint32_t k = 0; k < (a == b ? 2 : 4); k++) {
+        lifter_lift(lifter, inputs[k / 2] + k % 2 * poly, lifted + k * wide, scratch);
+    }
+    for (uint32_t i = 0; i < full->count; i++) {
+        const struct zq_mod *mod = &full->prime[i].mod;
+        const uint32_t *u0 = a + i * n, *v0 = b + i * n, *u1 = u0 + poly, *v1 = v0 + poly;
+        if (i >= lifter->count) {
+            u0 = lifted + (i - lifter->count) * n, u1 = u0 + wide;
+            v0 = a == b ? u0 : u0 + 2 * wide, v1 = a == b ? u1 : u1 + 2 * wide;
+        }
+        uint32_t *const plane = total + i * n;
+        uint32_t *const sums[3] = {plane, plane + all, plane + 2 * all}, *const terms[3] = {one, one + n,
+                                                                                            one + 2 * n};
+        full->body->tensor(first ? sums : terms, (const uint32_t *const[]){u0, u1},
+                           (const uint32_t *const[]){v0, v1}, n, mod);
+        for (uint32_t part = 0; !first && part < 3; part++) {
+            full->body->add(sums[part], sums[part], terms[part], n, mod->p);
+        }
+    }
+}
+
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out) {
+    uint64_t scale[RNS_WORDS];
+    if (!lifter_is_open(lifter) || a == NULL || b == NULL || pairs == 0 ||
+        !is_aligned(out, _Alignof(uint32_t)) || !rns_scale_is_valid(&lifter->to_q.base, t, words, scale)) {
+        return BFV_E_ARGUMENT;
+    }
+    const bfv_ring *full = lifter->full;
+    const size_t n = full->n, poly = lifter->count * n, all = full->count * n;
+    for (uint64_t k = 0; k < pairs; k++) {
+        for (uint32_t side = 0; side < 2; side++) {
+            const uint32_t *x = side == 0 ? a[k] : b[k];
+            if (!is_aligned(x, _Alignof(uint32_t)) ||
+                overlaps(x, 2 * poly * sizeof *x, out, 3 * poly * sizeof *x)) {
+                return BFV_E_ARGUMENT;
+            }
+        }
+    }
+    const size_t lifted_words = 4 * lifter->wide * n;
+    uint32_t *buffer = buffer_alloc(
+        (3 * all + lifted_words + 3 * n + lifter_scratch(lifter) + rounding_words(lifter)) * sizeof *buffer);
+    if (buffer == NULL) {
+        return BFV_E_MEMORY;
+    }
+    uint32_t *total = buffer, *lifted = total + 3 * all, *one = lifted + lifted_words, *scratch = one + 3 * n;
+    struct rounding_work work = rounding_work_in(lifter, scratch + lifter_scratch(lifter));
+    uint32_t t_all[BFV_MAX_PRIMES];
+    for (uint64_t k = 0; k < pairs; k++) {
+        add_tensor(lifter, a[k], b[k], k == 0, lifted, one, scratch, total);
+    }
+    scale_residues(full, scale, t_all);
+    for (uint32_t part = 0; part < 3; part++) {
+        work.x = total + part * all;
+        scale_round(lifter, t_all, &work, out + part * poly);
     }
     buffer_free(buffer);
     return BFV_OK;

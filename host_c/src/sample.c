@@ -1,15 +1,13 @@
 /* Randomness into polynomials, and encryption under a public key. The random
  * bytes come from the caller; what they become is part of the file format.
  * Nothing here touches a secret key: the server re-randomises with it too. */
-#include "declassify.h"
-#include "ring.h"
-#include "small.h"
+#include <stdatomic.h>
+
+#include "backend_cpu.h"
+#include "client.h"
 #include "wipe.h"
 
-enum {
-    ERROR_BYTES = 6,     /* of one coefficient */
-    TERNARY_REJECT = 255 /* the byte values below are 85 of each residue mod 3 */
-};
+enum { ERROR_BYTES = 6 /* of one coefficient */ };
 
 static bool dimension_is_valid(uint32_t n) {
     return n >= BFV_MIN_N && n <= BFV_MAX_N;
@@ -24,19 +22,38 @@ int bfv_expand_uniform(const bfv_ring *ring, uint32_t index, const uint8_t *stre
         overlaps(out, ring->n * sizeof *out, filled, sizeof *filled)) {
         return BFV_E_ARGUMENT;
     }
-    const uint32_t p = ring->prime[index].p;
-    const uint32_t mask = (UINT32_C(1) << ring->prime[index].bits) - 1;
-    uint32_t next = *filled;
-    /* without a branch on the value, which half of the words may fail: a refused
-     * one is overwritten by the next */
-    for (size_t i = 0; i < bytes && next < ring->n; i += 4) {
-        const uint32_t word = (uint32_t)stream[i] | (uint32_t)stream[i + 1] << 8 |
-                              (uint32_t)stream[i + 2] << 16 | (uint32_t)stream[i + 3] << 24;
-        const uint32_t value = word & mask;
-        out[next] = value;
-        next += value < p;
+    const struct bfv_prime *prime = &ring->prime[index];
+    const uint32_t mask = (UINT32_C(1) << prime->bits) - 1;
+    *filled = ring->body->uniform(out, *filled, ring->n, stream, bytes, prime->p, mask);
+    return BFV_OK;
+}
+
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled) {
+    if (!ring_is_open(ring) || streams == NULL || !is_aligned(bytes, _Alignof(size_t)) ||
+        !is_aligned(out, _Alignof(uint32_t)) || !is_aligned(filled, _Alignof(uint32_t))) {
+        return BFV_E_ARGUMENT;
     }
-    *filled = next;
+    const size_t count = ring->count, out_bytes = ring_poly_words(ring) * sizeof *out;
+    size_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes[i] % 4 != 0 || bytes[i] > PTRDIFF_MAX - total) {
+            return BFV_E_ARGUMENT;
+        }
+        total += bytes[i];
+    }
+    if (overlaps(streams, total, out, out_bytes) || overlaps(streams, total, filled, count * sizeof *filled) ||
+        overlaps(bytes, count * sizeof *bytes, out, out_bytes) ||
+        overlaps(bytes, count * sizeof *bytes, filled, count * sizeof *filled) ||
+        overlaps(out, out_bytes, filled, count * sizeof *filled)) {
+        return BFV_E_ARGUMENT;
+    }
+    for (uint32_t i = 0; i < count; i++, out += ring->n) {
+        const struct bfv_prime *prime = &ring->prime[i];
+        const uint32_t mask = (UINT32_C(1) << prime->bits) - 1;
+        filled[i] = ring->body->uniform(out, 0, ring->n, streams, bytes[i], prime->p, mask);
+        streams += bytes[i];
+    }
     return BFV_OK;
 }
 
@@ -59,34 +76,7 @@ int bfv_sample_ternary(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out
     if (!dimension_is_valid(n) || rnd == NULL || out == NULL || overlaps(rnd, bytes, out, n)) {
         return BFV_E_ARGUMENT;
     }
-    size_t accepted = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        accepted += declassify(rnd[i] != TERNARY_REJECT); /* which bytes are rejected */
-    }
-    if (accepted < n) {
-        return BFV_E_RANDOM;
-    }
-    /* A rejected byte writes too and is overwritten: the addresses tell where
-     * rejections are, never a value. */
-    uint32_t next = 0;
-    for (size_t i = 0; next < n; i++) {
-        const uint32_t byte = rnd[i];
-        const uint32_t third = (byte * 171) >> 9; /* floor(byte / 3) for byte < 256 */
-        out[next] = (int8_t)((int32_t)(byte - 3 * third) - 1);
-        next += (uint32_t)declassify(byte != TERNARY_REJECT);
-    }
-    return BFV_OK;
-}
-
-/* Bits set in the low half of x minus those in the high half, each half below 2^21, without tables: sums of
- * 2, 4 and 8 bits; then the product's top byte of a half is the sum of its bytes. */
-static int8_t popcount_difference(uint64_t x) {
-    x -= (x >> 1) & UINT64_C(0x5555555555555555);
-    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
-    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    const uint32_t low = (uint32_t)x * UINT32_C(0x01010101);
-    const uint32_t high = (uint32_t)(x >> 32) * UINT32_C(0x01010101);
-    return (int8_t)((int32_t)(low >> 24) - (int32_t)(high >> 24));
+    return cpu_body(0)->ternary(out, n, rnd, bytes) ? BFV_OK : BFV_E_RANDOM;
 }
 
 int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) {
@@ -96,77 +86,87 @@ int bfv_sample_error(uint32_t n, const uint8_t *rnd, size_t bytes, int8_t *out) 
     if (bytes < bfv_error_bytes(n)) {
         return BFV_E_RANDOM;
     }
-    const uint64_t mask = (UINT64_C(1) << 21) - 1;
-    for (uint32_t k = 0; k < n; k++) {
-        const uint8_t *b = rnd + (size_t)k * ERROR_BYTES;
-        const uint32_t low =
-            (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-        const uint64_t word = low | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40;
-        out[k] = popcount_difference((word & mask) | ((word >> 21) & mask) << 32);
+    cpu_body(0)->error(out, n, rnd);
+    return BFV_OK;
+}
+
+/* ---- encryption under a public key ---------------------------------------- */
+
+/* Work space of an encryption, wiped when it ends. */
+struct scratch {
+    uint32_t *u;     /* [parts - 1][N]: ternary polynomials mod one prime, NTT form */
+    uint32_t *m;     /* [L][N], when encoding comes first */
+    int8_t *ternary; /* [parts - 1][N] */
+    int8_t *error;   /* [parts][N] */
+    void *buffer;
+    size_t bytes;
+};
+
+static void scratch_close(struct scratch *w) {
+    wipe_and_free(w->buffer, w->bytes);
+}
+
+static bool scratch_open(struct scratch *w, const bfv_ring *ring, uint32_t parts, bool encodes) {
+    const size_t n = ring->n, words = (parts - 1 + (encodes ? ring->count : 0)) * n;
+    w->bytes = words * sizeof *w->u + (2 * parts - 1) * n;
+    w->buffer = buffer_alloc(w->bytes);
+    w->u = w->buffer;
+    if (w->buffer == NULL) {
+        return false;
+    }
+    w->m = w->u + (parts - 1) * n;
+    w->ternary = (int8_t *)(w->u + words);
+    w->error = w->ternary + (parts - 1) * n;
+    return true;
+}
+
+/* The public key times 2^32, as encrypt_one needs it; NULL without memory. */
+static uint32_t *lift_key(const bfv_ring *ring, const uint32_t *pk) {
+    uint32_t *lifted = buffer_alloc(2 * ring_poly_words(ring) * sizeof *lifted);
+    for (uint32_t plane = 0; lifted != NULL && plane < 2 * ring->count; plane++) {
+        const struct bfv_prime *prime = &ring->prime[plane % ring->count];
+        const size_t at = (size_t)plane * ring->n;
+        ring->body->mul_scalar(lifted + at, pk + at, prime->mod.r32, ring->n, prime->p);
+    }
+    return lifted;
+}
+
+/* Part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. Prime by prime, so that its planes
+ * stay in the cache. pk: of lift_key; rnd: bfv_encrypt_bytes. out is written only where the bytes suffice. */
+static int encrypt_one(const struct scratch *w, const bfv_ring *ring, const uint32_t *pk, const uint32_t *m,
+                       const uint8_t *rnd, uint32_t parts, uint32_t *out) {
+    const struct cpu_kernels *body = ring->body;
+    const uint32_t n = ring->n;
+    const size_t words = ring_poly_words(ring);
+    for (uint32_t k = 0; k < parts - 1; k++) {
+        if (!body->ternary(w->ternary + (size_t)k * n, n, rnd, bfv_ternary_bytes(n))) {
+            return BFV_E_RANDOM;
+        }
+        rnd += bfv_ternary_bytes(n);
+    }
+    body->error(w->error, (size_t)parts * n, rnd);
+    for (uint32_t i = 0; i < ring->count; i++) {
+        const struct bfv_prime *prime = &ring->prime[i];
+        const size_t at = (size_t)i * n;
+        for (uint32_t k = 0; k < parts - 1; k++) {
+            body->small(w->u + (size_t)k * n, w->ternary + (size_t)k * n, NULL, n, &prime->mod);
+            body->ntt_forward(w->u + (size_t)k * n, n, prime);
+        }
+        for (uint32_t j = 0; j < parts; j++) {
+            uint32_t *part = out + j * words + at;
+            body->small(part, w->error + (size_t)j * n, m != NULL && j == 0 ? m + at : NULL, n, &prime->mod);
+            body->ntt_forward(part, n, prime);
+            for (uint32_t p = 0; p < 2; p++) {
+                if (p <= j && j - p < parts - 1) {
+                    body->mul_lifted(part, w->u + (size_t)(j - p) * n, pk + p * words + at, part, n, prime);
+                }
+            }
+        }
     }
     return BFV_OK;
 }
 
-/* Work space of an encryption, wiped when it ends. */
-struct scratch {
-    uint32_t *polys; /* [parts][L][N]: the ternary polynomials, then one product */
-    int8_t *ternary; /* [parts - 1][N] */
-    int8_t *error;   /* [N] */
-    size_t poly_bytes, ternary_bytes, error_bytes;
-};
-
-static void scratch_close(struct scratch *w) {
-    wipe_and_free(w->polys, w->poly_bytes);
-    wipe_and_free(w->ternary, w->ternary_bytes);
-    wipe_and_free(w->error, w->error_bytes);
-}
-
-/* Takes memory and samples the ternary polynomials, NTT form. */
-static int scratch_open(struct scratch *w, const bfv_ring *ring, uint32_t parts, const uint8_t *rnd) {
-    const uint32_t n = ring->n;
-    const size_t words = ring_poly_words(ring);
-    w->poly_bytes = parts * words * sizeof *w->polys;
-    w->ternary_bytes = (size_t)(parts - 1) * n;
-    w->error_bytes = n;
-    w->polys = buffer_alloc(w->poly_bytes);
-    w->ternary = buffer_alloc(w->ternary_bytes);
-    w->error = buffer_alloc(w->error_bytes);
-    int status = w->polys == NULL || w->ternary == NULL || w->error == NULL ? BFV_E_MEMORY : BFV_OK;
-    for (uint32_t part = 0; status == BFV_OK && part < parts - 1; part++) {
-        int8_t *u = w->ternary + (size_t)part * n;
-        status = bfv_sample_ternary(n, rnd + part * bfv_ternary_bytes(n), bfv_ternary_bytes(n), u);
-        if (status == BFV_OK) {
-            small_add(ring, u, NULL, w->polys + part * words);
-        }
-    }
-    if (status == BFV_OK) {
-        status = bfv_ntt_forward(ring, w->polys, parts - 1);
-    }
-    if (status != BFV_OK) {
-        scratch_close(w);
-    }
-    return status;
-}
-
-/* out = NTT(m + e), e from its block of random bytes. */
-static int error_poly(struct scratch *w, const bfv_ring *ring, const uint8_t *rnd, const uint32_t *m,
-                      uint32_t *out) {
-    int status = bfv_sample_error(ring->n, rnd, bfv_error_bytes(ring->n), w->error);
-    if (status == BFV_OK) {
-        small_add(ring, w->error, m, out);
-        status = bfv_ntt_forward(ring, out, 1);
-    }
-    return status;
-}
-
-/* out += a u, NTT form; product: [L][N] work space. */
-static int multiply_add(const bfv_ring *ring, const uint32_t *a, const uint32_t *u, uint32_t *product,
-                        uint32_t *out) {
-    const int status = bfv_poly_mul(ring, a, u, 1, product);
-    return status != BFV_OK ? status : bfv_poly_add(ring, out, product, 1, out);
-}
-
-/* Both encryptions: part j is the sum of p_i u_k over i + k = j, plus e_j, plus m for j = 0. */
+/* Both encryptions. */
 static int encrypt_parts(const bfv_ring *ring, const uint32_t *pk, const uint32_t *m, const uint8_t *rnd,
                          size_t bytes, uint32_t parts, uint32_t *out) {
     if (!ring_is_open(ring) || pk == NULL || rnd == NULL || !is_aligned(out, _Alignof(uint32_t))) {
@@ -186,25 +186,18 @@ static int encrypt_parts(const bfv_ring *ring, const uint32_t *pk, const uint32_
     if (status == BFV_OK && m != NULL) {
         status = bfv_check_residues(ring, m, 1);
     }
-    struct scratch w = {0};
-    if (status == BFV_OK) {
-        status = scratch_open(&w, ring, parts, rnd);
-    }
     if (status != BFV_OK) {
         return status;
     }
-    uint32_t *product = w.polys + (parts - 1) * words;
-    const uint8_t *errors = rnd + (parts - 1) * bfv_ternary_bytes(ring->n);
-    for (uint32_t j = 0; status == BFV_OK && j < parts; j++) {
-        uint32_t *part = out + j * words;
-        status = error_poly(&w, ring, errors + j * bfv_error_bytes(ring->n), j == 0 ? m : NULL, part);
-        for (uint32_t i = 0; status == BFV_OK && i < 2; i++) {
-            if (i <= j && j - i < parts - 1) {
-                status = multiply_add(ring, pk + i * words, w.polys + (j - i) * words, product, part);
-            }
-        }
+    struct scratch w;
+    uint32_t *lifted = lift_key(ring, pk);
+    if (lifted == NULL || !scratch_open(&w, ring, parts, false)) {
+        buffer_free(lifted);
+        return BFV_E_MEMORY;
     }
+    status = encrypt_one(&w, ring, lifted, m, rnd, parts, out);
     scratch_close(&w);
+    buffer_free(lifted);
     return status;
 }
 
@@ -216,4 +209,70 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out) {
     return encrypt_parts(ring, pk, NULL, rnd, bytes, 3, out);
+}
+
+struct encrypt_job {
+    const bfv_ring *ring;
+    const uint32_t *pk; /* of lift_key */
+    const struct client_values *values;
+    const uint8_t *rnd;
+    uint32_t *out;
+    atomic_int status;
+};
+
+static void encrypt_units(void *argument, uint64_t first, uint64_t last) {
+    struct encrypt_job *job = argument;
+    const bfv_ring *ring = job->ring;
+    const struct client_values *values = job->values;
+    const size_t size = bfv_encrypt_bytes(ring->n, 2), words = 2 * ring_poly_words(ring);
+    struct scratch w;
+    struct encoder_work work;
+    const bool ready = scratch_open(&w, ring, 2, true), codes = encoder_work_open(&work, values->encoder);
+    int status = ready && codes ? BFV_OK : BFV_E_MEMORY;
+    for (uint64_t k = first; status == BFV_OK && k < last; k++) {
+        encoder_encode(values->encoder, client_values_at(values, k), values->words, values->width, &work,
+                       w.m);
+        status = encrypt_one(&w, ring, job->pk, w.m, job->rnd + k * size, 2,
+                             job->out + k * values->stride * words);
+    }
+    if (ready) {
+        scratch_close(&w);
+    }
+    if (codes) {
+        encoder_work_close(&work);
+    }
+    if (status != BFV_OK) {
+        atomic_store_explicit(&job->status, status, memory_order_relaxed);
+    }
+}
+
+int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
+                     const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                     const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride) {
+    const struct client_values given = {encoder, values, words, width, count, stride};
+    size_t out_bytes = 0;
+    if (!ring_is_open(ring) || !client_values_are_valid(&given, ring, 2, out, &out_bytes) || pk == NULL ||
+        rnd == NULL || threads > BFV_MAX_THREADS) {
+        return BFV_E_ARGUMENT;
+    }
+    const size_t need = (size_t)count * bfv_encrypt_bytes(ring->n, 2); /* less than out_bytes */
+    if (overlaps(pk, 2 * ring_poly_words(ring) * sizeof *pk, out, out_bytes) ||
+        overlaps(rnd, need, out, out_bytes)) {
+        return BFV_E_ARGUMENT;
+    }
+    if (bytes < need) {
+        return BFV_E_RANDOM;
+    }
+    const int status = bfv_check_residues(ring, pk, 2);
+    if (status != BFV_OK) {
+        return status;
+    }
+    uint32_t *lifted = lift_key(ring, pk);
+    if (lifted == NULL) {
+        return BFV_E_MEMORY;
+    }
+    struct encrypt_job job = {ring, lifted, &given, rnd, out, BFV_OK};
+    client_in_parallel(threads, count, out_bytes, encrypt_units, &job);
+    buffer_free(lifted);
+    return atomic_load_explicit(&job.status, memory_order_relaxed);
 }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 from math import log2
 
 import numpy as np
 
+from pybfv import evaluator as ev
 from pybfv import native
-from pybfv.client.keys import draw_secret
-from pybfv.native.secret import Secret, round_phase
+from pybfv.native.secret import Secret, phase_slots, round_phase, wipe
 from pybfv.params import get_set, wide_primes
 from pybfv.scheme import public
+from pybfv.scheme.keys import draw_secret
 from pybfv.scheme.random import expand_uniform, fresh_seed
+from pybfv.scheme.symmetric import SymmetricBatch
 
 _HALF = Fraction(1, 2) - Fraction(1, 2**60)
 
@@ -30,10 +33,13 @@ class OurSide:
         self.pk = np.stack([self.secret.public(a, e), a])
         self.encoder = native.Encoder.batched(self.ring, [t])
         self.messages = messages
+        self._public = public.BatchEncryptor(self.ring, self.pk)
+        self._symmetric = SymmetricBatch(self.ring, self.secret)
+        self._out: np.ndarray | None = None
         self.ciphertexts = native.empty((count, 2, len(ps.primes), ps.n))
-        scaled = [self.encoder.encode(m) for m in messages]
-        for k in range(count):
-            public.encrypt(self.ring, self.pk, scaled[k % len(scaled)], self.ciphertexts[k])
+        for k in range(0, count, len(messages)):
+            some = self.ciphertexts[k : k + len(messages)]
+            self._public.encrypt(self.encoder, self._rows(len(some)), some)
         wide = wide_primes(ps, count)
         self.lifter = native.Lifter(self.ring, wide)
         self.backend = native.Backend("cpu", ps.n, ps.primes, threads=1, wide=wide)
@@ -51,12 +57,72 @@ class OurSide:
 
     def encrypt(self) -> np.ndarray:
         """Encodes and encrypts the first message."""
-        return public.encrypt(self.ring, self.pk, self.encoder.encode(self.messages[0]))
+        return self.encrypt_pk()[0]
+
+    def encrypt_pk(self, count: int = 1) -> np.ndarray:
+        """Encodes and encrypts the first ``count`` messages under the public key, [count, 2, L, N]."""
+        out = self._room(count, 2)
+        return self._public.encrypt(self.encoder, self._rows(count), out)
+
+    def encrypt_sym(self, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """The same under the secret key: seeds of parts 1, uint8 [count, 32], and parts 0, [count, L, N]."""
+        seeds, out = np.empty((count, 32), dtype=np.uint8), self._room(count, 1)[:, 0]
+        self._symmetric.encrypt(self.encoder, self._rows(count), seeds, out)
+        return seeds, out
+
+    def _rows(self, count: int) -> list[np.ndarray]:
+        return [self.messages[k % len(self.messages)] for k in range(count)]
+
+    def _room(self, count: int, parts: int) -> np.ndarray:
+        """Memory for results, the same from call to call, as SEAL's ciphertexts come from its pool."""
+        if self._out is None or self._out.shape[:2] != (count, parts):
+            self._out = native.empty((count, parts, len(self.ring.primes), self.n))
+        return self._out
+
+    def opened(self, seed: np.ndarray, half: np.ndarray) -> np.ndarray:
+        """A symmetric ciphertext in full, [2, L, N]."""
+        return np.stack([half, expand_uniform(self.ring, seed.tobytes(), native.empty(half.shape))])
+
+    def keygen(self) -> np.ndarray:
+        """A fresh key pair: its secret in the library's memory and thrown away; the public key, [2, L, N]."""
+        s, e = draw_secret(self.n)
+        pk = native.empty((2, len(self.ring.primes), self.n))
+        expand_uniform(self.ring, fresh_seed(), pk[1])
+        with Secret(self.ring, s) as secret:
+            pk[0] = secret.public(pk[1], e)
+        wipe(s)
+        wipe(e)
+        return pk
+
+    @cached_property
+    def _circuit(self) -> tuple[ev.Evaluator, ev.RelinKeys, ev.Ciphertext, ev.Ciphertext, ev.Ciphertext, ev.Decryptor]:
+        context = ev.Context(self.name, t=self.t)
+        keys, encoder, evaluator = ev.KeyGenerator(context), ev.BatchEncoder(context), ev.Evaluator(context)
+        encryptor = ev.Encryptor(keys.public_key)
+        a, b = (encryptor.encrypt(encoder.encode(m)) for m in self._rows(2))
+        return evaluator, keys.relin_keys(), a, b, evaluator.multiply(a, b), ev.Decryptor(keys.secret_key)
+
+    def relinearise(self) -> ev.Ciphertext:
+        """The product of the first two messages to size 2."""
+        evaluator, keys, _, _, product, _ = self._circuit
+        return evaluator.relinearize(product, keys)
+
+    def multiply_relinearise(self) -> ev.Ciphertext:
+        """The first two messages' ciphertexts: their scaled product, in size 2."""
+        evaluator, keys, a, b, _, _ = self._circuit
+        return evaluator.relinearize(evaluator.multiply(a, b), keys)
+
+    def product_slots(self, ct: ev.Ciphertext) -> list[int]:
+        """What a ciphertext of the two above decrypts to."""
+        return ev.BatchEncoder(ct.context).decode(self._circuit[-1].decrypt(ct))
 
     def decrypt(self, ct: np.ndarray) -> list[int]:
-        """Decrypts and decodes all slots."""
-        phase = self.secret.phase(ct)
-        return self.encoder.decode_slots(round_phase(self.ring, phase, self.t, 0, self.n, _HALF))
+        """Decrypts and decodes all slots, to a list as SEAL's binding gives one."""
+        return self.decrypt_slots(ct).tolist()
+
+    def decrypt_slots(self, ct: np.ndarray) -> np.ndarray:
+        """Decrypts and decodes all slots, an array [N]."""
+        return phase_slots(self.ring, self.secret.phase(ct), self.encoder, _HALF)[0]
 
     def decrypt_one(self, ct: np.ndarray) -> int:
         """The phase, and its coefficient 0 decrypted: all that a total needs."""

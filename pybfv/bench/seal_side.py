@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from math import log2, prod
 
 import numpy as np
@@ -10,36 +12,41 @@ import tenseal.sealapi as seal
 N = 4096
 DEFAULT = "default"
 LIKE = "109-bit"
+BGV = "BGV"
 
 
 class SealSide:
-    """``count`` distinct fresh public-key ciphertexts at N = 4096; the messages repeat in turn.
+    """``count`` distinct fresh public-key ciphertexts; the messages [rows, N] repeat in turn.
 
-    kind DEFAULT: SEAL's BFVDefault moduli for 128 bits, data level 72 bits. LIKE: a data level of 109
-    bits like ours, from primes of 54 and 55 bits and one for key switching, security check off.
+    kind DEFAULT: SEAL's BFVDefault moduli for 128 bits, at N = 4096 a data level of 72 bits. LIKE (N = 4096 only): a
+    data level of 109 bits like ours, from primes of 54 and 55 bits and one for key switching, security check off.
+    BGV: SEAL's other scheme, over the default moduli.
     """
 
     def __init__(self, kind: str, t: int, messages: np.ndarray, count: int) -> None:
-        self.kind, self.count = kind, count
-        parms = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
-        parms.set_poly_modulus_degree(N)
-        if kind == DEFAULT:
-            level = seal.SEC_LEVEL_TYPE.TC128
-            moduli = seal.CoeffModulus.BFVDefault(N, level)
-        else:
+        self.kind, self.t, self.count, self.n = kind, t, count, messages.shape[1]
+        parms = seal.EncryptionParameters(seal.SCHEME_TYPE(3) if kind == BGV else seal.SCHEME_TYPE.BFV)
+        parms.set_poly_modulus_degree(self.n)
+        if kind == LIKE:
             level = seal.SEC_LEVEL_TYPE.NONE
             moduli = seal.CoeffModulus.Create(N, [54, 55, 60])
+        else:
+            level = seal.SEC_LEVEL_TYPE.TC128
+            moduli = seal.CoeffModulus.BFVDefault(self.n, level)
         parms.set_coeff_modulus(moduli)
         parms.set_plain_modulus(seal.Modulus(t))
         self.context = seal.SEALContext(parms, True, level)
         if not self.context.parameters_set():
             raise SystemExit(f"bench: SEAL refuses its parameters: {self.context.parameters_error_name()}")
-        self.data_primes = [m.value() for m in moduli[:-1]]
-        generator = seal.KeyGenerator(self.context)
+        self.relinearises = len(moduli) > 1
+        """Whether there is a prime for key switching; it then is no part of the data level."""
+        self.data_primes = [m.value() for m in (moduli[:-1] if self.relinearises else moduli)]
+        self._generator = seal.KeyGenerator(self.context)
         key = seal.PublicKey()
-        generator.create_public_key(key)
+        self._generator.create_public_key(key)
         self.encryptor = seal.Encryptor(self.context, key)
-        self.decryptor = seal.Decryptor(self.context, generator.secret_key())
+        self.encryptor.set_secret_key(self._generator.secret_key())
+        self.decryptor = seal.Decryptor(self.context, self._generator.secret_key())
         self.evaluator = seal.Evaluator(self.context)
         self.encoder = seal.BatchEncoder(self.context)
         self.lists = messages.tolist()  # SEAL's encoder is slower from an array
@@ -54,7 +61,7 @@ class SealSide:
     @property
     def bytes(self) -> int:
         """Bytes of one ciphertext in memory."""
-        return 2 * len(self.data_primes) * N * 8
+        return 2 * len(self.data_primes) * self.n * 8
 
     def _encoded(self, values: list[int]) -> seal.Plaintext:
         plain = seal.Plaintext()
@@ -70,6 +77,40 @@ class SealSide:
         """Encodes and encrypts the first message."""
         return self._encrypted(self._encoded(self.lists[0]))
 
+    def encrypt_symmetric(self) -> seal.Ciphertext:
+        """Encodes and encrypts the first message under the secret key."""
+        ct = seal.Ciphertext()
+        self.encryptor.encrypt_symmetric(self._encoded(self.lists[0]), ct)
+        return ct
+
+    def keygen(self) -> seal.PublicKey:
+        """A fresh key pair; its public key."""
+        key = seal.PublicKey()
+        seal.KeyGenerator(self.context).create_public_key(key)
+        return key
+
+    @cached_property
+    def _circuit(self) -> tuple[seal.RelinKeys, seal.Ciphertext]:
+        keys, product = seal.RelinKeys(), seal.Ciphertext()
+        self._generator.create_relin_keys(keys)
+        self.evaluator.multiply(self.ciphertexts[0], self.ciphertexts[1], product)
+        return keys, product
+
+    def relinearise(self) -> seal.Ciphertext:
+        """The product of the first two to size 2."""
+        keys, product = self._circuit
+        out = seal.Ciphertext()
+        self.evaluator.relinearize(product, keys, out)
+        return out
+
+    def multiply_relinearise(self) -> seal.Ciphertext:
+        """The product of the first two, in size 2."""
+        keys, _ = self._circuit
+        out = seal.Ciphertext()
+        self.evaluator.multiply(self.ciphertexts[0], self.ciphertexts[1], out)
+        self.evaluator.relinearize_inplace(out, keys)
+        return out
+
     def decrypt_only(self, ct: seal.Ciphertext) -> seal.Plaintext:
         """Decrypts; SEAL always decrypts all coefficients."""
         plain = seal.Plaintext()
@@ -84,12 +125,12 @@ class SealSide:
         """Bits of noise budget left."""
         return self.decryptor.invariant_noise_budget(ct)
 
-    def sum(self) -> seal.Ciphertext:
-        """Adds all ciphertexts in a loop."""
+    def sum(self, count: int | None = None) -> seal.Ciphertext:
+        """Adds all ciphertexts, or the first ones, in a loop."""
         total = seal.Ciphertext()
         self.evaluator.add(self.ciphertexts[0], self.ciphertexts[1], total)
         add = self.evaluator.add_inplace
-        for ct in self.ciphertexts[2:]:
+        for ct in self.ciphertexts[2:count]:
             add(total, ct)
         return total
 
@@ -102,3 +143,14 @@ class SealSide:
             square(self.ciphertexts[k % distinct], one)
             add(total, one)
         return total
+
+    def products(self, pairs: Sequence[tuple[int, int]], stride: int, groups: int) -> list[seal.Ciphertext]:
+        """For each pair (a, b) the sum of ciphertext k stride + a times k stride + b over the groups k."""
+        totals, one = [seal.Ciphertext() for _ in pairs], seal.Ciphertext()
+        multiply, add, cts = self.evaluator.multiply, self.evaluator.add_inplace, self.ciphertexts
+        for k in range(groups):
+            for total, (a, b) in zip(totals, pairs, strict=True):
+                multiply(cts[k * stride + a], cts[k * stride + b], one if k else total)
+                if k:
+                    add(total, one)
+        return totals

@@ -69,6 +69,11 @@ compute_options = options(
     click.option("--threads", type=click.IntRange(0, 256), default=0, show_default=True, help="Of cpu; 0: all cores."),
     click.option("--dpus", metavar="N", help="DPUs of sim (else 64) or upmem (else all); a number or all."),
     click.option("--tasklets", type=click.IntRange(1, 24), metavar="T", help="Of each DPU, 1 to 24; else 16."),
+    click.option(
+        "--check",
+        type=click.Choice(["linear", "full", "none"]),
+        help="Of what DPUs return, by the host: at random points (the default), all of it, nothing.",
+    ),
     click.option("--timings", is_flag=True, help="Say on stderr where the backend's time went."),
 )
 force_option = click.option("--force", is_flag=True, help="Overwrite the output.")

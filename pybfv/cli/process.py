@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pybfv.cli import bench, passphrase, show, steps  # noqa: F401  they join the group
+from pybfv.cli import bench_paper, bench_speed, passphrase, show, steps  # noqa: F401  they join the group
 from pybfv.cli.group import cli
 from pybfv.cli.tools import note
 from pybfv.errors import MissingInputError, OutputError, PybfvError, UsageError

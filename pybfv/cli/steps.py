@@ -134,6 +134,7 @@ def encrypt_command(
       pybfv encrypt study.json data.csv --key keys/public.key -o data.bfvc
     """  # fmt: skip
     from pybfv import flow
+    from pybfv.client.csvsource import likely_rows
     from pybfv.io.secret_key import read_key
 
     one_stdin(study, data, key_path)
@@ -143,7 +144,7 @@ def encrypt_command(
         note("this study reveals every slot to its key holder (--reveal slots), not totals only")
     with key_warnings():
         key = read_key(key_path, asked(fd, study, data, key_path))
-    with progress_bar(" rows") as progress:
+    with progress_bar(" rows", None if data == "-" else likely_rows(data)) as progress:
         rows, dropped = flow.encrypt(
             plan_, data, key, output, options=csv_of(**csv_args), force=force, progress=progress
         )
@@ -253,7 +254,7 @@ def run_command(
     data: tuple[str, ...], stats: tuple[str, ...], bounds: tuple[str, ...],
     max_rows: int | None, max_contributions: int | None,
     reveal: str, missing: str, product: str | None, set_name: str | None, plain_moduli: tuple[str, ...],
-    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None,
+    insecure: bool, backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None, check: str | None,
     timings: bool, ddof: str, verify: bool, output: str | None, force: bool, as_json: bool, **csv_args: Any,
 ) -> None:  # fmt: skip
     """All steps in a temporary folder with throw-away keys: plan, keygen, encrypt, compute, decrypt.
@@ -265,12 +266,14 @@ def run_command(
       pybfv run data.csv --stat 'linreg:y~x1+x2+x3' --verify --json
     """
     from pybfv import flow
-    from pybfv.client.csvsource import spool
+    from pybfv.client.csvsource import likely_rows, spool
 
     check_free(output, force)
-    engine = engine_of(backend, kernels, threads, dpus, tasklets)
+    engine = engine_of(backend, kernels, threads, dpus, tasklets, check)
     one_stdin(*data)
-    with ExitStack() as stack, progress_bar(" rows") as progress:
+    sizes = [None if name == "-" else likely_rows(name) for name in data]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    with ExitStack() as stack, progress_bar(" rows", total) as progress:
         document = flow.run(
             [stack.enter_context(spool(name)) for name in data], stats,
             engine=engine, ddof=int(ddof), verify=verify, options=csv_of(**csv_args),

@@ -30,7 +30,9 @@ def csv_of(no_header: bool, delimiter: str, decimal: str, thousands: str | None,
     return CsvOptions(not no_header, tab, decimal, thousands, encoding)
 
 
-def engine_of(backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None) -> Engine:
+def engine_of(
+    backend: str, kernels: str, threads: int, dpus: str | None, tasklets: int | None, check: str | None
+) -> Engine:
     from pybfv.flow import Engine
 
     count = 0
@@ -40,7 +42,9 @@ def engine_of(backend: str, kernels: str, threads: int, dpus: str | None, taskle
         if not dpus.isascii() or not dpus.isdigit() or len(dpus) > 9 or int(dpus) == 0:
             raise UsageError(f"--dpus {dpus[:20]!r} is not all or a number from 1")
         count = int(dpus)
-    return Engine(backend, kernels, threads, count, tasklets or 0)
+    if check is not None and backend == "cpu":
+        raise UsageError("--check belongs to --backend sim or upmem; leave it out")
+    return Engine(backend, kernels, threads, count, tasklets or 0, check or "linear")
 
 
 def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
@@ -48,17 +52,29 @@ def reporter(timings: bool) -> Callable[[dict[str, Any]], None]:
 
     def report(info: dict[str, Any]) -> None:
         stats, name = info["stats"], info["name"]
+        if info.get("mended"):
+            left = f"; {stats['left_out']} left out" if stats["left_out"] else ""
+            note(f"warning: DPUs erred, and their work was done again ({info['dpus']} DPUs{left}): {info['mended']}")
+        if not timings:
+            return
         if name == "cpu":
             note(f"timings: cpu with {info['threads']} threads keeps no split; {stats['bytes_in']} bytes in")
             return
         label = "simulator wall time, not hardware" if name == "sim" else "wall time"
-        parts = ("host_to_dpu", "host to DPU"), ("kernel", "kernel"), ("dpu_to_host", "DPU to host")
-        split = ", ".join(f"{text} {stats[key] / 1e6:.1f} ms" for key, text in (*parts, ("convert", "conversion")))
+        parts = (
+            ("host_to_dpu", "host to DPU"), ("kernel", "kernel"), ("dpu_to_host", "DPU to host"),
+            ("convert", "conversion"), ("check", "check"),
+        )  # fmt: skip
+        split = ", ".join(f"{text} {stats[key] / 1e6:.1f} ms" for key, text in parts)
         where = f"{info['kernels']} kernels, {info['dpus']} DPUs, {info['tasklets']} tasklets"
         seed = "" if info["seed"] is None else f", seed {info['seed']}"
         note(f"timings ({label}), {where}{seed}: {split}")
+        if info["events"]:
+            from pybfv.bench.model import summary
 
-    return report if timings else lambda info: None
+            note(summary(info["events"]))
+
+    return report
 
 
 def note(text: str) -> None:
@@ -85,7 +101,10 @@ def moduli_of(texts: tuple[str, ...]) -> list[int]:
 
 @contextmanager
 def progress_bar(unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, and nothing when that is not a terminal."""
+    """A progress bar on stderr, with its rate and, where about the total is known, the remaining time.
+
+    Nothing when stderr is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda done: None
         return

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pybfv.client.arrays import ArrayBatch, Arrays, ArrayTable
+from pybfv.client.csvarrow import ArrowBatch, ArrowTable, open_table
 from pybfv.client.csvnumbers import (
     BadCell,
     CsvOptions,
@@ -26,7 +27,6 @@ from pybfv.client.csvnumbers import (
     parse_number,
     to_fraction,
 )
-from pybfv.client.csvplain import PlainBatch, PlainTable, open_plain
 from pybfv.client.csvrecords import Batch, Table
 from pybfv.client.csvsource import Source, Spool, as_source, open_chunks, source_name, spool
 from pybfv.errors import DataError, UsageError
@@ -52,7 +52,7 @@ __all__ = [
 _SCAN_CELLS = 1 << 18  # cells of a batch while scanning
 
 
-def _positions(table: Table | PlainTable | ArrayTable, names: Sequence[str]) -> list[int]:
+def _positions(table: Table | ArrowTable | ArrayTable, names: Sequence[str]) -> list[int]:
     """Where the named columns are. UsageError when unknown, DataError when a name is there twice."""
     found = []
     for name in names:
@@ -70,12 +70,12 @@ def _twice(name: str, names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _open_table(source: Source, options: CsvOptions) -> Iterator[Table | PlainTable | ArrayTable]:
+def _open_table(source: Source, options: CsvOptions) -> Iterator[Table | ArrowTable | ArrayTable]:
     if isinstance(source, Arrays):
         yield ArrayTable(source, options)
         return
     with open_chunks(source) as chunks:
-        yield open_plain(source_name(source), chunks, options)
+        yield open_table(source_name(source), chunks, options)
 
 
 def read_header(source: Source, options: CsvOptions) -> list[str]:
@@ -90,7 +90,7 @@ def read_header(source: Source, options: CsvOptions) -> list[str]:
 class _Complete:
     """A batch's complete rows as numbers, by column; `dropped` counts the others."""
 
-    def __init__(self, batch: Batch | PlainBatch | ArrayBatch, names: Sequence[str], missing: str) -> None:
+    def __init__(self, batch: Batch | ArrowBatch | ArrayBatch, names: Sequence[str], missing: str) -> None:
         self._batch, self._names = batch, names
         numbers = [batch.numbers(j) for j in range(len(names))]
         rows = range(batch.rows)
@@ -210,7 +210,7 @@ def scan(
         return TableFacts(table.names, table.read_rows - dropped, dropped, facts)
 
 
-def _lenient(batch: Batch | PlainBatch | ArrayBatch, j: int, name: str, problems: dict[str, str]) -> Numbers | Whole:
+def _lenient(batch: Batch | ArrowBatch | ArrayBatch, j: int, name: str, problems: dict[str, str]) -> Numbers | Whole:
     """The column's numbers without the missing; its first bad cell goes to `problems` and ends it."""
     if name in problems:
         return Numbers.zeros(0)

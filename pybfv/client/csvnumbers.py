@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pybfv.errors import InternalError, UsageError
-from pybfv.native import PlainRows
+from pybfv.native import decimals
 from pybfv.workload import Column, ColumnBounds, Interval, decimal_text
 
 MAX_DIGITS = 400  # digits of a number plus its exponent
 _FAST_DIGITS = 18  # 10^18 < 2^63
-_SEPARATOR = "\x1f"  # stands before each cell of a column that C is to read
 _POW10 = np.array([10**i for i in range(_FAST_DIGITS + 1)], np.int64)
 
 Int64s = npt.NDArray[np.int64]
@@ -162,6 +161,13 @@ class Numbers:
         """That many zeros."""
         return cls(np.zeros(count, np.int64), np.zeros(count, np.int64), {}, [])
 
+    def fill(self, text: bytes | memoryview, ends: npt.NDArray[np.int32], mark: str) -> npt.NDArray[np.bool_]:
+        """Write the plain numbers among as many cells of a text, zeros for the others; which ones are plain."""
+        self.mantissa, self.decimals = decimals(text, ends, mark)
+        plain: npt.NDArray[np.bool_] = self.decimals >= 0
+        np.maximum(self.decimals, 0, out=self.decimals)
+        return plain
+
     def put(self, row: int, number: tuple[int, int] | None) -> None:
         """Write one number, or with None that there is none."""
         self.long.pop(row, None)
@@ -255,19 +261,12 @@ def read_numbers(texts: Sequence[str], options: CsvOptions) -> Numbers:
 def _read_plain(texts: Sequence[str], mark: str, numbers: Numbers) -> npt.NDArray[np.bool_]:
     """Fill in the cells of form -?[0-9]*mark?[0-9]* with 1 to 18 digits; which ones they are."""
     count = len(texts)
-    between = "\n" + _SEPARATOR
-    text = between.join(texts)
-    clean = mark.isascii() and text.isascii() and text.count("\n") == text.count(_SEPARATOR) == count - 1
-    if not clean or any(char in text for char in '"\r'):
+    text = "".join(texts)
+    if not mark.isascii() or not text.isascii():
         return np.zeros(count, bool)
-    rows = PlainRows([-1, 0], count, _SEPARATOR, mark)
-    rows.read(f"{_SEPARATOR}{text}\n".encode("ascii"), 0)
-    done = rows.rows  # all of them, unless a cell is overlong
-    plain = np.zeros(count, bool)
-    np.greater_equal(rows.decimals[0, :done], 0, out=plain[:done])
-    np.copyto(numbers.mantissa[:done], rows.mantissa[0, :done], where=plain[:done])
-    np.copyto(numbers.decimals[:done], rows.decimals[0, :done], where=plain[:done])
-    return plain
+    ends = np.zeros(count + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, texts), np.int32, count), out=ends[1:])
+    return numbers.fill(text.encode("ascii"), ends, mark)
 
 
 class Wire:

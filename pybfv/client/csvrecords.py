@@ -16,7 +16,7 @@ from pybfv.errors import DataError
 from pybfv.workload import show_name
 
 _BATCH_CHARACTERS = 1 << 24  # a batch ends after about this much text, however few rows that is
-_CELL = 2000  # characters of a cell that should hold a number
+CELL = 2000  # characters of a cell that should hold a number
 _BLANK_LINES = 1_000_000
 
 
@@ -117,7 +117,7 @@ class Table:
         texts = list(zip(*rows, strict=True)) if len(positions) > 1 else [rows] if positions else []
         batch = Batch(self, texts or [()] * len(positions), self.read_rows + 1, lines)
         for position, column in zip(positions, texts, strict=False):
-            if column and len(longest := max(column, key=len)) > _CELL:
+            if column and len(longest := max(column, key=len)) > CELL:
                 where = batch.place(column.index(longest), self.names[position])
                 raise DataError(f"{where}: a cell of {len(longest)} characters is no number; mend it")
         self.read_rows += len(lines)

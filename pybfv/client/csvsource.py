@@ -216,6 +216,24 @@ def _unzstd(name: str, raw: Iterator[bytes]) -> Iterator[bytes]:
         raise DataError(f"{name}: damaged zstd data (it ends in the middle): get the file again")
 
 
+def likely_rows(source: Source) -> int | None:
+    """About how many lines a regular file has, from its first ones and its size; None where that can't be told."""
+    if isinstance(source, Spool | Arrays):
+        return None
+    try:
+        found = os.stat(source)
+        if not stat.S_ISREG(found.st_mode):
+            return None  # a pipe would lose what is read here
+        with open(source, "rb") as stream:
+            start = stream.read(CHUNK)
+    except (OSError, ValueError):
+        return None  # refused where it is read
+    lines = start.count(b"\n")
+    if not lines or start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        return None
+    return found.st_size * lines // (start.rindex(b"\n") + 1)
+
+
 class Lines:
     """Text lines with their ends (LF, CRLF or CR), from chunks of bytes; a byte order mark is dropped.
 

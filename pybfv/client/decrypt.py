@@ -8,13 +8,16 @@ every total against the interval that this many rows can reach.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from pybfv import native
 from pybfv.errors import DataError, InternalError, KeyRefusedError
 from pybfv.io.result import Result
 from pybfv.io.secret_key import SecretKey
-from pybfv.native.secret import Secret, round_phase, wipe
+from pybfv.native.secret import Secret, phase_slots, round_phase, wipe
 from pybfv.study import Study, growth_of
 from pybfv.workload import ONES, Interval, Key, Totals
 
@@ -76,15 +79,24 @@ class _Reader:
         self.result, self.study, self.ring, self.secret = result, study, ring, secret
         self.failed = False
 
+    @cache  # noqa: B019 - as short-lived as the reader
+    def encoder(self, modulus: int) -> native.Encoder:
+        """Of a modulus' slots."""
+        return native.Encoder.batched(self.ring, self.study.t_primes(modulus))
+
     def numbers(self, name: str, modulus: int, total: Key) -> list[int]:
         """The decoded numbers mod t: one total, or N slots (or coefficients) under --reveal slots."""
         study, t = self.study, self.study.moduli[modulus]
         n = study.ps.n
         phase = self.secret.phase(self.result.ciphertexts[name])  # worth as much as the key
         single = study.reveal == "totals" and study.packing == "batched"
+        slots: np.ndarray | None = None
         try:
             bound = noise_bound(study, modulus, len(total) - 1)
-            read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
+            if study.packing == "batched" and not single:
+                slots = phase_slots(self.ring, phase, self.encoder(modulus), bound)
+            else:
+                read = round_phase(self.ring, phase, t, 0, 1 if single else n, bound)
         except DataError:
             self.failed = True  # told once all have been read, so that time does not tell which failed
             return [0] if study.reveal == "totals" else [0] * n
@@ -93,9 +105,8 @@ class _Reader:
         undo = pow(study.factor(total, modulus), -1, t)
         if single:
             return [read[0] * n * undo % t]
-        if study.packing == "batched":
-            with native.Encoder.batched(self.ring, study.t_primes(modulus)) as encoder:
-                return [x * undo % t for x in encoder.decode_slots(read)]
+        if slots is not None:
+            return self.encoder(modulus).joined(slots, undo)
         if study.reveal == "totals":
             return [sum(read) * undo % t]
         return [x * undo % t for x in read]

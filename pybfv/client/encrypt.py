@@ -1,13 +1,14 @@
 """Encryption of a CSV file: rows to blocks of N, each column of a block to a ciphertext.
 
-Streams: one block is in memory at a time.
+Streams: one block is encrypted, on all cores, while the next is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
@@ -19,10 +20,22 @@ from pybfv.errors import DataError, KeyRefusedError
 from pybfv.io.ciphertext import ContributionWriter
 from pybfv.io.key import PublicKey
 from pybfv.io.secret_key import SecretKey
-from pybfv.native.secret import Secret, wipe
+from pybfv.native.secret import Secret
 from pybfv.scheme import public
-from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
+from pybfv.scheme.symmetric import SymmetricBatch
 from pybfv.study import Study
+
+Item = TypeVar("Item")
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each made in another thread while the caller works on the one before; errors come in their place."""
+    source = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="pybfv-read") as worker:
+        ticket = worker.submit(next, source, None)
+        while (item := ticket.result()) is not None:
+            ticket = worker.submit(next, source, None)
+            yield item
 
 
 def check_key(study: Study, key: PublicKey | SecretKey) -> None:
@@ -71,36 +84,27 @@ def encrypt(
             stream, study.doc, key.key_id, fresh_bytes(16).hex(),
             "public" if isinstance(key, PublicKey) else "symmetric", ps.n, ps.primes, study.per_block,
         )  # fmt: skip
+        out = native.empty((study.per_block, *((2,) if isinstance(key, PublicKey) else ()), *shape))
+        seeds = np.empty((study.per_block, 32), dtype=np.uint8)
         if isinstance(key, PublicKey):
-            pk = public.public_polys(ring, key.seed, key.p0)
-            out = native.empty((study.per_block, 2, *shape))
+            batch = public.BatchEncryptor(ring, public.public_polys(ring, key.seed, key.p0), threads=0)
         else:
-            secret = stack.enter_context(Secret(ring, key.s))
-            halves, a = native.empty((study.per_block, *shape)), native.empty(shape)
-            seeds = np.empty((study.per_block, 32), dtype=np.uint8)
+            symmetric = SymmetricBatch(ring, stack.enter_context(Secret(ring, key.s)), threads=0)
         rows = 0
-        for block in data:
+        for block in ahead(data):
             rows += block.rows
             # before the work: a study refuses what its noise and growth bounds were not made for
             study.check_limits(rows, 1, 1 + (rows - 1) // ps.n, source_name(source))
-            for k, values in enumerate((ones[: block.rows], *block.values)):
-                for r, encoder in enumerate(encoders):
-                    scaled = encoder.encode(values)
-                    at = k * len(encoders) + r
-                    if isinstance(key, PublicKey):
-                        public.encrypt(ring, pk, scaled, out[at])
-                    else:
-                        seed = fresh_seed()
-                        seeds[at] = np.frombuffer(seed, dtype=np.uint8)
-                        expand_uniform(ring, seed, a)
-                        errors = private_bytes(native.error_bytes(ps.n))
-                        halves[at] = secret.encrypt(a, scaled, errors)
-                        wipe(errors)
-                    wipe(scaled)
+            columns = (ones[: block.rows], *block.values)
+            for r, encoder in enumerate(encoders):  # ciphertexts of a column lie together, one for each modulus
+                if isinstance(key, PublicKey):
+                    batch.encrypt(encoder, columns, out[r:], len(encoders))
+                else:
+                    symmetric.encrypt(encoder, columns, seeds[r:], out[r:], len(encoders))
             if isinstance(key, PublicKey):
                 writer.block(out)
             else:
-                writer.symmetric_block(seeds, halves)
+                writer.symmetric_block(seeds, out)
             progress(rows)
         if rows == 0:
             raise DataError(f"{source_name(source)}: no complete rows to encrypt; give a file with data")

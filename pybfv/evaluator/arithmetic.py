@@ -92,6 +92,9 @@ class Arithmetic(Protocol):
     def combine(self, digits: list[np.ndarray], keys: np.ndarray) -> np.ndarray:
         """Sum of D_d keys[d], keys [digits, 2, L', n] over `product ring`; storage form [2, L, n]."""
 
+    def switched(self, parts: np.ndarray, keys: np.ndarray, bits: int) -> np.ndarray:
+        """Three parts to two, [2, L, n]: the third one's digits of ``bits`` bits times keys, added to the others."""
+
     def widen_keys(self, keys: np.ndarray) -> np.ndarray:
         """Relinearisation keys in storage form as `combine` wants them."""
 
@@ -178,9 +181,10 @@ class RnsArithmetic:
         self._inverses = [pow(self.q // p, -1, p) for p in primes]
 
     @cached_property
-    def _wide(self) -> tuple[native.Ring, native.Lifter]:
-        wide = wide_primes(ParameterSet("insecure_evaluator", self.n, self.primes, insecure=True), MAX_PAIRS)
-        return native.Ring(self.n, (*self.primes, *wide)), native.Lifter(self.ring, wide)
+    def _lifter(self) -> native.Lifter:
+        return native.Lifter(
+            self.ring, wide_primes(ParameterSet("insecure_evaluator", self.n, self.primes, insecure=True), MAX_PAIRS)
+        )
 
     def widen(self, x: np.ndarray) -> np.ndarray:
         return x
@@ -222,16 +226,13 @@ class RnsArithmetic:
         return self.ring.mul_scalar(y, self._inverses, y)
 
     def fractions(self, x: np.ndarray) -> np.ndarray:
-        total = (self._residues(x) / np.array(self.primes, dtype=np.float64)[:, None]).sum(axis=-2)
-        return total - np.rint(total)
+        return self.ring.fractions(x)
 
     def scaled(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
-        ring, lifter = self._wide
-        if engine is not None:
-            total = sum_of_tensors(engine, self.n, self.primes, lifter.wide, pairs, lambda x: x)
-        else:
-            total = _sum_of_tensors(ring, pairs, lambda x: np.concatenate([x, lifter.lift(x)], axis=-2))
-        return lifter.scale_round(total, t)
+        lifter = self._lifter
+        if engine is None:
+            return lifter.scaled_dot(pairs, t)
+        return lifter.scale_round(sum_of_tensors(engine, self.n, self.primes, lifter.wide, pairs, lambda x: x), t)
 
     def scale_free(self, pairs: Pairs, t: int, engine: Engine | None = None) -> np.ndarray:
         if engine is not None:
@@ -251,6 +252,13 @@ class RnsArithmetic:
 
     def combine(self, digits: list[np.ndarray], keys: np.ndarray) -> np.ndarray:
         return _combine(self.ring, digits, keys)
+
+    def switched(self, parts: np.ndarray, keys: np.ndarray, bits: int) -> np.ndarray:
+        if bits:
+            return self.add(parts[:2], self.combine(self.digits(parts[2], bits), keys))
+        out = native.empty(keys.shape[1:])
+        out[:] = parts[:2]
+        return self.ring.switch_keys(parts[2], keys, out)
 
     def widen_keys(self, keys: np.ndarray) -> np.ndarray:
         return keys
@@ -377,6 +385,9 @@ class WordArithmetic:
     def combine(self, digits: list[np.ndarray], keys: np.ndarray) -> np.ndarray:
         ring, lifter = self._products
         return lifter.reduce(_combine(ring, digits, keys))
+
+    def switched(self, parts: np.ndarray, keys: np.ndarray, bits: int) -> np.ndarray:
+        return self.add(parts[:2], self.combine(self.digits(parts[2], bits), keys))
 
     def widen_keys(self, keys: np.ndarray) -> np.ndarray:
         return self._products[1].lift(keys)

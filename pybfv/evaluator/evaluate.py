@@ -122,8 +122,7 @@ class Evaluator:
         added = self.context.model.relinearisation(digit_bounds(self.context.moduli, bits))
         way_out = "make keys with fewer digit_bits, or decrypt the product as it is"
         noise = self.context.model.check(a.noise + added, "relinearize", way_out)
-        switched = arithmetic.combine(arithmetic.digits(a.parts[2], bits), keys.widened)
-        parts = arithmetic.add(np.ascontiguousarray(a.parts[:2]), switched)
+        parts = arithmetic.switched(a.parts, keys.widened, bits)
         return self._made("relinearize", a, parts, a.factor, noise)
 
     # shared
@@ -239,12 +238,10 @@ class Evaluator:
         An encryption's parts look uniform, and uniform ones meet them but once in 2^148.
         """
         model, x = self.context.model, self.context.arithmetic.fractions(ct.parts)
-        far = length = 0.0
-        for part in x:
-            # next to q/2 a double does not tell the sign, and another sign moves every embedding by 1 at most
-            unsure = int((np.abs(part) > 0.5 - _NEAR).sum())
-            far = max(far, math.sqrt(float(embeddings(part).max())) + unsure)
-            length = max(length, math.sqrt(float(part @ part)))
+        # next to q/2 a double does not tell the sign, and another sign moves every embedding by 1 at most
+        unsure = (np.abs(x) > 0.5 - _NEAR).sum(axis=-1)
+        far = float((np.sqrt(embeddings(x).max(axis=-1)) + unsure).max())
+        length = math.sqrt(float(np.einsum("ij,ij->i", x, x).max()))
         if far > model.part_embedding - _NEAR * self.context.n or length > model.part_length - _NEAR * self.context.n:
             raise NoiseError(
                 f"{operation}: the ciphertext's parts are not spread like an encryption's, so its product has no "

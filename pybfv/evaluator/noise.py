@@ -10,7 +10,7 @@ probability 2^-FRESH_BITS; what operations add to it is worst case, so that the 
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -47,11 +47,17 @@ class Norms:
     embedding: float
 
     def __add__(self, other: Norms) -> Norms:
-        return Norms(*(_UP * (a + b) for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Norms(
+            _UP * (self.largest + other.largest),
+            _UP * (self.length + other.length),
+            _UP * (self.keyed + other.keyed),
+            _UP * (self.embedding + other.embedding),
+        )
 
     def times(self, factor: float) -> Norms:
         """The bounds on an integer multiple, |integer| <= factor."""
-        return Norms(*(_UP * factor * x for x in astuple(self)))
+        up = _UP * factor
+        return Norms(up * self.largest, up * self.length, up * self.keyed, up * self.embedding)
 
     def times_polynomial(self, p: Plain) -> Norms:
         """The bounds on v p for a known polynomial p."""

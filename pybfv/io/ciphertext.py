@@ -183,8 +183,10 @@ class ContributionReader:
                 f"a record {tag.decode('latin-1')!a} of {size} bytes stands where block {self.blocks} of"
                 f" {self._block_bytes} bytes should"
             )
-        self._reader.payload_into(*((out,) if seeds is None else (seeds, out)))
-        check_residues(self.params, out, f"{self.origin}: block {self.blocks}")
+        where = f"{self.origin}: block {self.blocks}"
+        self._reader.payload_into(
+            *((out,) if seeds is None else (seeds, out)), check=lambda part: check_residues(self.params, part, where)
+        )
         if self.mode == "public":
             for k in np.flatnonzero(out[:, 1, 0, 0] == 0):
                 check_not_transparent(out[k], f"{self.origin}: block {self.blocks}, ciphertext {k}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, BinaryIO, NamedTuple
@@ -40,6 +40,8 @@ END_SIZE = _RECORD.size + _TOTALS.size + _CRC.size
 RECORD_OVERHEAD = _RECORD.size + _CRC.size
 """Bytes of a record beside its payload."""
 PROLOGUE_SIZE = _PROLOGUE.size
+PIECE = 1 << 19
+"""Bytes of a large payload that are read and checked at a time: they stay in a core's cache meanwhile."""
 MAX_COUNT = (1 << 63) - 1
 """Counts of rows, blocks and contributions are at most this."""
 
@@ -170,18 +172,29 @@ class RecordReader:
         self._check(data)
         return data
 
-    def payload_into(self, *arrays: np.ndarray) -> None:
+    def payload_into(self, *arrays: np.ndarray, check: Callable[[np.ndarray], None] | None = None) -> None:
         """Fills C-contiguous arrays, in a row, with the payload (their sizes add up to it), checked.
 
+        ``check``: looks at the last array in pieces [polynomials, L, N], each while it is in the cache; what it raises
+        gives way to an error of the checksum, which is then the cause.
         The arrays' contents are undefined after an error.
         """
-        views = [memoryview(array).cast("B") for array in arrays]
-        for view in views:
-            self.source.fill(view, f"record {self._records}")
-        self._check(*views)
-        if sys.byteorder == "big":
-            for array in arrays:
-                array.byteswap(inplace=True)
+        refusal: DataError | None = None
+        for array in arrays:
+            for piece in _pieces(array):
+                view = memoryview(piece).cast("B")
+                self.source.fill(view, f"record {self._records}")
+                self._crc = native.crc32c(view, self._crc)
+                if sys.byteorder == "big":
+                    piece.byteswap(inplace=True)
+                if check is not None and array is arrays[-1] and refusal is None:
+                    try:
+                        check(piece)
+                    except DataError as error:
+                        refusal = error
+        self._check()
+        if refusal is not None:
+            raise refusal
 
     def skip_payload(self, size: int) -> None:
         """Reads a payload in chunks and only checks it."""
@@ -260,6 +273,17 @@ class RecordReader:
     def damaged(self, why: str) -> DataError:
         """A refusal of this file."""
         return DataError(f"{self.origin} is damaged: {why}; get the file again from its maker")
+
+
+def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """A C-contiguous array in pieces of about PIECE bytes, whole polynomials [L, N] where it holds such."""
+    if array.ndim < 3:
+        yield array
+        return
+    polys = array.reshape(-1, *array.shape[-2:])
+    step = max(1, PIECE // max(1, polys[:1].nbytes))
+    for first in range(0, len(polys), step):
+        yield polys[first : first + step]
 
 
 @contextmanager

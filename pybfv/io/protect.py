@@ -40,7 +40,10 @@ def passphrase_bytes(passphrase: Passphrase, origin: str) -> Iterator[bytes | by
     """A passphrase as bytes, asked for where it must be, and then wiped; KeyRefusedError when empty or too long."""
     answer = passphrase(origin) if callable(passphrase) else passphrase
     try:
-        given = answer.encode() if isinstance(answer, str) else answer
+        try:
+            given = answer.encode() if isinstance(answer, str) else answer
+        except UnicodeEncodeError:
+            raise KeyRefusedError(f"a passphrase for {origin} must be text that UTF-8 can hold; give bytes") from None
         if not isinstance(given, bytes | bytearray) or not 0 < len(given) <= MAX_PASSPHRASE:
             raise KeyRefusedError(f"a passphrase for {origin} must have 1 to {MAX_PASSPHRASE} bytes; give another")
         yield given

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
-from pybfv.native._lib import BFV, check, check_array, check_integer, empty, text_argument, view
+from pybfv.native._lib import BFV, check_array, check_integer, empty, text_argument, view
+from pybfv.native._lib import check as raise_status
 from pybfv.native._ring import body_message, prime_argument
 
 _KERNELS = ("ntt", "limb")
@@ -117,6 +118,8 @@ def _missing(name: str, kernels: str, body: str | None, detail: str) -> str:
     said = f" ({detail})" if detail else ""
     if name == "cpu" and kernels == "ntt":
         return body_message(body)
+    if "no DPU is free" in detail:
+        return f"backend {name!r}: {detail}"
     if name == "sim":
         hint = "take another set or kernels ntt" if "ring" in detail else "build it with: make lib"
         return f"backend 'sim' with kernels {kernels!r} can't be used{said}: {hint}"
@@ -135,7 +138,9 @@ def _index(value: str, known: tuple[str, ...], name: str) -> int:
 
 
 _STRICT = {None: 0, True: 1, False: 2}
-_TIMES = ("host_to_dpu", "kernel", "dpu_to_host", "convert")
+CHECKS = ("linear", "none", "full")
+"""How far results of DPUs are checked; the first is the default."""
+_TIMES = ("host_to_dpu", "kernel", "dpu_to_host", "convert", "check")
 _DETAIL_SIZE = 512
 
 
@@ -146,7 +151,9 @@ class Backend:
     "ntt" or "limb" (sim and upmem). dpus: 1 to 4096, 0 for the default (sim 64, upmem all). tasklets: 1
     to 24, 0 for 16. strict: how sim runs its programs, None as PYBFV_SIM says ("strict" or "faithful"),
     strict without it. profile: "key=value,..." for the SDK's dpu_alloc. wide: the wide primes that "scaled"
-    accumulators need (params.wide_primes), distinct from ``primes``.
+    accumulators need (params.wide_primes), distinct from ``primes``. check (sim and upmem): "linear" compares
+    what DPUs return with what the host works out at random points, "full" with all of it, "none" with nothing;
+    unless "none", what a DPU got wrong is computed again without it, once.
 
     BackendUnavailableError for a backend, kernels, body or hardware that isn't here; UsageError for
     numbers out of range, more DPUs than exist among them.
@@ -165,6 +172,7 @@ class Backend:
         strict: bool | None = None,
         profile: str | None = None,
         wide: Sequence[int] = (),
+        check: str = "linear",
     ) -> None:
         lib, ffi = BFV.lib, BFV.ffi
         argument = prime_argument(primes, lib.BFV_MAX_Q_PRIMES, "primes")
@@ -185,6 +193,8 @@ class Backend:
         profile_text = text_argument(profile, "profile")
         options.profile = profile_text
         options.strict = _STRICT[strict]
+        _index(check, CHECKS, "check")
+        options.check = getattr(lib, f"BFV_CHECK_{check.upper()}")
         if wide_argument is not None:
             options.wide, options.wide_count = wide_argument, len(wide_argument)
         detail_text = ffi.new("char[]", _DETAIL_SIZE)
@@ -192,11 +202,12 @@ class Backend:
         out = ffi.new("bfv_backend **")
         status = lib.bfv_open(text_argument(name, "the backend's name"), options, out)
         detail = ffi.string(detail_text).decode(errors="replace")
-        check(
+        raise_status(
             status,
             f"opening backend {name!r}" + (f": {detail}" if detail else ""),
             unsupported=_missing(name, kernels, body, detail),
-            argument=f"backend {name!r}: {detail}: choose other numbers, or another profile"
+            argument=f"backend {name!r}: {detail}"
+            + ("" if "DPUs were asked for" in detail else ": choose other numbers, or another profile")
             if detail
             else f"N = {n} with primes {', '.join(map(str, (*primes, *wide)))} is no ring for a backend: N must be "
             f"a power of two, the primes distinct, prime, 1 mod {2 * n} and below 2^30",
@@ -225,9 +236,12 @@ class Backend:
     def _run(self, what: str, function: Any, *arguments: Any) -> None:
         status = self._owner.run(function, *arguments)
         if status in (BFV.lib.BFV_E_BACKEND, BFV.lib.BFV_E_MEMORY):
-            detail = BFV.ffi.string(self._owner.run(BFV.lib.bfv_backend_error)).decode(errors="replace")
+            detail = self._detail()
             what += f": {detail}" if detail else ""
-        check(status, what)
+        raise_status(status, what)
+
+    def _detail(self) -> str:
+        return BFV.ffi.string(self._owner.run(BFV.lib.bfv_backend_error)).decode(errors="replace")
 
     def _handle(self, handle: Any, kind: type[_Handle]) -> Any:
         if not isinstance(handle, kind) or handle.backend is not self:
@@ -237,7 +251,10 @@ class Backend:
         return handle._pointer
 
     def info(self) -> dict[str, Any]:
-        """name, body, kernels, threads, dpus, tasklets, seed (sim in strict mode); None where one doesn't apply."""
+        """name, body, kernels, threads, dpus, tasklets, seed (sim in strict mode); None where one doesn't apply.
+
+        dpus: those at work. mended: what went wrong with DPUs and was computed again, a sentence.
+        """
         out = BFV.ffi.new("bfv_info *")
         self._run("info", BFV.lib.bfv_get_info, out)
         return {
@@ -248,16 +265,19 @@ class Backend:
             "dpus": int(out.dpus) or None,
             "tasklets": int(out.tasklets) or None,
             "seed": int(out.seed) or None,
+            "mended": self._detail() if self.stats()["redone"] else None,
         }
 
     def stats(self) -> dict[str, int]:
         """sums, products: ciphertexts and products accumulated; bytes_in, bytes_out: put and taken back.
 
-        host_to_dpu, kernel, dpu_to_host, convert: nanoseconds of wall time, 0 for cpu.
+        host_to_dpu, kernel, dpu_to_host, convert, check: nanoseconds of wall time, 0 for cpu. redone: how often
+        work was done again as DPUs erred; left_out: how many were left out for it.
         """
         out = BFV.ffi.new("bfv_stats *")
         self._run("stats", BFV.lib.bfv_get_stats, out)
-        return {name: int(getattr(out, name)) for name in ("sums", "products", "bytes_in", "bytes_out", *_TIMES)}
+        names = ("sums", "products", "bytes_in", "bytes_out", *_TIMES, "redone", "left_out")
+        return {name: int(getattr(out, name)) for name in names}
 
     def events(self) -> list[dict[str, Any]]:
         """What "sim" recorded of its DPUs, for a time model; equal events once, [] for other backends.

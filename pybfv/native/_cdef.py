@@ -30,10 +30,8 @@ enum {
 const char *bfv_status_text(int status);
 uint32_t bfv_crc32c(uint32_t crc, const void *data, size_t size);
 const char *bfv_body(uint32_t index);
-enum { BFV_CSV_TEXT = 1 << 30 };
-int bfv_csv_read(const uint8_t *text, uint64_t size, uint8_t delimiter, uint8_t mark, uint32_t columns,
-                 const int32_t *wanted, uint64_t first, uint64_t room, int64_t *mantissa, int64_t *decimals,
-                 uint32_t *spans, uint64_t *rows, uint64_t *used);
+int bfv_decimals(const uint8_t *text, uint64_t size, const int32_t *ends, uint64_t count, uint8_t mark,
+                 int64_t *mantissa, int64_t *decimals);
 typedef struct bfv_ring bfv_ring;
 int bfv_ring_open(uint32_t n, const uint32_t *primes, uint32_t count, const char *body, bfv_ring **out);
 void bfv_ring_close(bfv_ring *ring);
@@ -60,6 +58,8 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
                        size_t bytes, uint32_t *out);
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
+int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
+                      uint32_t *filled);
 typedef struct bfv_encoder bfv_encoder;
 int bfv_encoder_open_batched(const bfv_ring *ring, const uint32_t *t_primes, uint32_t count,
                              bfv_encoder **out);
@@ -67,6 +67,9 @@ int bfv_encoder_open_coefficients(const bfv_ring *ring, const uint64_t *t, uint3
 void bfv_encoder_close(bfv_encoder *encoder);
 int bfv_encode(const bfv_encoder *encoder, const uint64_t *values, uint32_t words, uint32_t count,
                uint32_t *out);
+int bfv_encrypt_many(const bfv_ring *ring, const uint32_t *pk, const bfv_encoder *encoder,
+                     const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                     const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out, uint64_t stride);
 int bfv_decode_slots(const bfv_encoder *encoder, const uint64_t *m, uint32_t words, uint32_t *out);
 typedef struct bfv_lifter bfv_lifter;
 int bfv_lifter_open(const bfv_ring *ring, const uint32_t *wide, uint32_t count, bfv_lifter **out);
@@ -74,6 +77,8 @@ void bfv_lifter_close(bfv_lifter *lifter);
 int bfv_lift(const bfv_lifter *lifter, const uint32_t *x, uint64_t polys, uint32_t *out);
 int bfv_scale_round(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                     uint64_t polys, uint32_t *out);
+int bfv_scaled_dot(const bfv_lifter *lifter, const uint64_t *t, uint32_t words, const uint32_t *const *a,
+                   const uint32_t *const *b, uint64_t pairs, uint32_t *out);
 enum { BFV_MAX_64_PRIMES = 16 };
 typedef struct bfv_lifter64 bfv_lifter64;
 int bfv_lifter64_open(uint32_t n, const uint64_t *primes, uint32_t count, const uint32_t *wide,
@@ -83,6 +88,8 @@ int bfv_lift64(const bfv_lifter64 *lifter, const uint64_t *x, uint64_t polys, ui
 int bfv_reduce64(const bfv_lifter64 *lifter, const uint32_t *x, uint64_t polys, uint64_t *out);
 int bfv_scale_round64(const bfv_lifter64 *lifter, const uint64_t *t, uint32_t words, const uint32_t *x,
                       uint64_t polys, uint64_t *out);
+int bfv_switch_keys(const bfv_ring *ring, const uint32_t *x, const uint32_t *keys, uint32_t *out);
+int bfv_fractions(const bfv_ring *ring, const uint32_t *x, uint64_t polys, double *out);
 typedef struct bfv_backend bfv_backend;
 typedef struct bfv_array bfv_array;
 typedef struct bfv_acc bfv_acc;
@@ -92,6 +99,7 @@ enum { BFV_POINTWISE = 0, BFV_CONVOLVE = 1 };
 enum { BFV_KERNELS_NTT = 0, BFV_KERNELS_LIMB = 1 };
 enum { BFV_ACC_SUM = 0, BFV_ACC_PRODUCT = 1, BFV_ACC_SCALED = 2 };
 enum { BFV_SIM_DEFAULT = 0, BFV_SIM_STRICT = 1, BFV_SIM_FAITHFUL = 2 };
+enum { BFV_CHECK_DEFAULT = 0, BFV_CHECK_NONE = 1, BFV_CHECK_LINEAR = 2, BFV_CHECK_FULL = 3 };
 enum { BFV_PUT_BORROW = 1 };
 typedef struct {
     uint32_t n;
@@ -104,6 +112,7 @@ typedef struct {
     uint32_t tasklets;
     const char *profile;
     uint32_t strict;
+    uint32_t check;
     const uint32_t *wide;
     uint32_t wide_count;
     uint32_t detail_size;
@@ -137,6 +146,9 @@ typedef struct {
     uint64_t kernel;
     uint64_t dpu_to_host;
     uint64_t convert;
+    uint64_t check;
+    uint64_t redone;
+    uint64_t left_out;
 } bfv_stats;
 enum { BFV_EVENT_LAUNCH = 0, BFV_EVENT_TO_DPUS = 1, BFV_EVENT_FROM_DPUS = 2 };
 enum { BFV_WAY_SERIAL = 0, BFV_WAY_PARALLEL = 1, BFV_WAY_BROADCAST = 2, BFV_WAY_GATHER = 3 };

@@ -10,8 +10,14 @@ void bfv_secret_close(bfv_secret *secret);
 int bfv_secret_public(const bfv_secret *secret, const uint32_t *a, const int8_t *e, uint32_t *p0);
 int bfv_secret_encrypt(const bfv_secret *secret, const uint32_t *a, const uint32_t *m, const uint8_t *rnd,
                        size_t bytes, uint32_t *c0);
+int bfv_secret_encrypt_many(const bfv_secret *secret, const uint32_t *a, const bfv_encoder *encoder,
+                            const uint64_t *values, uint32_t words, uint32_t width, uint64_t count,
+                            const uint8_t *rnd, size_t bytes, uint32_t threads, uint32_t *out,
+                            uint64_t stride);
 int bfv_secret_phase(const bfv_secret *secret, const uint32_t *ct, uint32_t parts, uint32_t *out);
 int bfv_secret_round(const bfv_ring *ring, const uint32_t *phase, const uint64_t *t, uint32_t words,
                      uint32_t first, uint32_t count, uint64_t bound, uint64_t *out);
+int bfv_secret_slots(const bfv_ring *ring, const bfv_encoder *encoder, const uint32_t *phase, uint64_t bound,
+                     uint32_t *out);
 void bfv_wipe(void *data, size_t size);
 """

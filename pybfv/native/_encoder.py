@@ -33,6 +33,7 @@ class Encoder:
         self.n = ring.n
         self.t = t
         self.t_primes = t_primes
+        self.ring_primes = ring.primes
         self._shape = (len(ring.primes), ring.n)
 
     @classmethod
@@ -82,8 +83,8 @@ class Encoder:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _words(self, values: np.ndarray | Sequence[int]) -> tuple[Any, int, int]:
-        """The values' buffer, words of each, count."""
+    def _numbers(self, values: np.ndarray | Sequence[int]) -> np.ndarray | list[int]:
+        """The values as an int64 vector, or as ints where one does not fit."""
         if isinstance(values, np.ma.MaskedArray):
             raise UsageError("values must not be masked: fill the gaps first")
         if isinstance(values, np.ndarray) and values.ndim < 2 and values.dtype.kind in "biuO":
@@ -94,19 +95,38 @@ class Encoder:
             else:
                 values = np.ascontiguousarray(values, dtype=np.int64)
         if isinstance(values, np.ndarray):
-            check_array(values, (None,), "values", np.int64)
-            return values, 1, len(values)
+            return check_array(values, (None,), "values", np.int64)
         try:
-            numbers = [_index(v) for v in values]
+            return [_index(v) for v in values]
         except TypeError:
             raise UsageError("values must be integers: scale them first") from None
+
+    def _words(self, rows: Sequence[np.ndarray | Sequence[int]]) -> tuple[Any, int, int]:
+        """A buffer of rows of values, words of each value, values of each row; UsageError when rows differ in length."""
+        found = [self._numbers(values) for values in rows]
+        count = len(found[0])
+        if any(len(row) != count for row in found):
+            raise UsageError(f"the vectors differ in length: {', '.join(str(len(row)) for row in found)}")
+        if count > self.n:
+            raise UsageError(f"{count} values don't fit into {self.n} places: use more ciphertexts")
+        if all(isinstance(row, np.ndarray) for row in found):
+            return found[0] if len(found) == 1 else np.stack(found), 1, count
+        numbers = [int(v) for row in found for v in row]
         words = max((max(v, ~v).bit_length() for v in numbers), default=0) // 64 + 1  # a bit for the sign
         if words > BFV.lib.BFV_MAX_T_WORDS:
             # centred residues fit: t has at most eight words
             half = self.t // 2
             numbers = [(v + half) % self.t - half for v in numbers]
             words = BFV.lib.BFV_MAX_T_WORDS
-        return words_of(numbers, words, signed=True), words, len(numbers)
+        return words_of(numbers, words, signed=True), words, count
+
+    def batch(self, rows: Sequence[np.ndarray | Sequence[int]], ring: Ring) -> tuple[Any, int, int]:
+        """What C takes of one or more vectors of one length: a buffer, words of each value, values of a vector."""
+        if not rows:
+            raise UsageError("no vectors to encrypt: give at least one")
+        if ring.n != self.n or ring.primes != self.ring_primes:
+            raise UsageError("the encoder was made for another ring")
+        return self._words(rows)
 
     def encode(self, values: np.ndarray | Sequence[int], out: np.ndarray | None = None) -> np.ndarray:
         """Up to N integers, mod t, scaled: [L, N] in coefficient form.
@@ -115,9 +135,7 @@ class Encoder:
 
         Coefficients: exactly round(q m / t), ties towards minus infinity. Batched: within 2^-28 of it.
         """
-        buffer, words, count = self._words(values)
-        if count > self.n:
-            raise UsageError(f"{count} values don't fit into {self.n} places: use more ciphertexts")
+        buffer, words, count = self._words([values])
         target = empty(self._shape) if out is None else check_array(out, self._shape, "out", write=True)
         source = view(BFV, "uint64_t[]", buffer, "values")
         into = view(BFV, "uint32_t[]", target, "out", write=True)
@@ -135,7 +153,37 @@ class Encoder:
         residues = empty((len(self.t_primes), self.n))
         into = view(BFV, "uint32_t[]", residues, "slots", write=True)
         check(BFV.lib.bfv_decode_slots(self.pointer, source, words, into), "decoding slots")
-        if len(self.t_primes) == 1:
-            return residues[0].tolist()
-        units = [self.t // p * pow(self.t // p, -1, p) for p in self.t_primes]
-        return [sum(u * r for u, r in zip(units, column, strict=True)) % self.t for column in residues.T.tolist()]
+        return self.joined(residues)
+
+    def joined(self, residues: np.ndarray, factor: int = 1) -> list[int]:
+        """The slots in [0, t), times a factor, whose residues mod the primes of t are uint32 [primes of t, N].
+
+        By mixed radix, x = d_1 + t_1 (d_2 + t_2 (d_3 + ...)): all slots at once while words hold the numbers,
+        integers of any length last.
+        """
+        if self.t_primes is None:
+            raise UsageError("this encoder has no slots: it puts values into coefficients")
+        check_array(residues, (len(self.t_primes), self.n), "residues")
+        digits: list[np.ndarray] = []
+        below = 1  # the product of the primes before p
+        for plane, p in zip(residues, self.t_primes, strict=True):
+            prime = np.uint64(p)
+            digit = plane.astype(np.uint64) * np.uint64(factor % p) % prime
+            if digits:
+                known = digits[-1] % prime
+                for lower, q in zip(digits[-2::-1], self.t_primes[len(digits) - 2 :: -1], strict=False):
+                    known = (known * np.uint64(q % p) + lower) % prime
+                digit = (digit + prime - known) % prime * np.uint64(pow(below, -1, p)) % prime
+            digits.append(digit)
+            below *= p
+        words: list[tuple[np.ndarray, int]] = []  # numbers and how many there are of them
+        for digit, p in zip(digits[::-1], self.t_primes[::-1], strict=True):
+            if words and words[-1][1] * p < 1 << 63:
+                high, size = words.pop()
+                words.append((high * np.uint64(p) + digit, size * p))
+            else:
+                words.append((digit, p))
+        found = words[0][0].tolist()
+        for word, size in words[1:]:
+            found = [x * size + low for x, low in zip(found, word.tolist(), strict=True)]
+        return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pybfv.errors import UsageError
-from pybfv.native._lib import BFV, check, check_integer, check_polys, empty, view
+from pybfv.native._lib import BFV, check, check_array, check_integer, check_polys, empty, view
 from pybfv.native._ring import Ring, prime_argument
 
 
@@ -85,6 +85,24 @@ class Lifter(_Lifter):
         """The centred integers of x [..., L, N] mod the wide primes, [..., K, N]; both in NTT form."""
         count, wide = len(self.primes), len(self.wide)
         return self._run("lift", BFV.lib.bfv_lift, x, count, np.uint32, wide, np.uint32)
+
+    def scaled_dot(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], t: int) -> np.ndarray:
+        """round(t T / q) mod q, [3, L, N], T the sum of the pairs' tensors over the integers; all in NTT form.
+
+        pairs: ciphertexts [2, L, N], so many that the wide primes hold the sum; a pair of one array is a square.
+        """
+        if not pairs:
+            raise UsageError("a sum of products has at least one pair")
+        shape = (2, len(self.primes), self.n)
+        sides = [
+            [view(BFV, "uint32_t[]", check_array(pair[side], shape, "a ciphertext"), "a ciphertext") for pair in pairs]
+            for side in (0, 1)
+        ]
+        a, b = (BFV.ffi.new("uint32_t *[]", side) for side in sides)
+        out, scale = empty((3, len(self.primes), self.n)), self._scale(t)
+        into = view(BFV, "uint32_t[]", out, "out", write=True)
+        check(BFV.lib.bfv_scaled_dot(self.pointer, scale, len(scale), a, b, len(pairs), into), "scaled product")
+        return out
 
     def scale_round(self, x: np.ndarray, t: int) -> np.ndarray:
         """round(t x / q) mod q for the integers x [..., L + K, N], [..., L, N]; both in NTT form.

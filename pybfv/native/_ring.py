@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from pybfv.native._lib import (
     text_argument,
     view,
 )
+
+if TYPE_CHECKING:
+    from pybfv.native._encoder import Encoder
 
 
 def body_message(body: str | None) -> str:
@@ -155,6 +158,28 @@ class Ring:
         check(status, "from_int64", argument="a value lies outside -2^62 to 2^62: split it into limbs")
         return out
 
+    def fractions(self, x: np.ndarray) -> np.ndarray:
+        """The coefficients of x / q, centred, float64 [..., N], for x [..., L, N] in NTT form; within 2^-42."""
+        polys = check_polys(x, self._tail, "x")
+        out = np.empty((*x.shape[:-2], self.n))
+        status = BFV.lib.bfv_fractions(self.pointer, self._u32(x), polys, view(BFV, "double[]", out, "out", write=True))
+        check(status, "fractions")
+        return out
+
+    def switch_keys(self, x: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """out [2, L, N] += the sum of D_i keys[i], keys [L, 2, L, N], in NTT form.
+
+        D_i: the integer polynomial of the centred residues of x (q/p_i)^-1 mod p_i, x [L, N] in NTT form.
+        """
+        count, _ = self._tail
+        check_array(x, self._tail, "x")
+        check_array(keys, (count, 2, *self._tail), "keys")
+        check_array(out, (2, *self._tail), "out", write=True)
+        check_apart(out, x, keys)
+        status = BFV.lib.bfv_switch_keys(self.pointer, self._u32(x), self._u32(keys), self._u32(out, True))
+        check(status, "key switching")
+        return out
+
     def expand_uniform(self, index: int, stream: Any, out: np.ndarray, filled: int) -> int:
         """Uniform residues mod prime ``index`` from a stream's next bytes (a multiple of 4).
 
@@ -170,6 +195,20 @@ class Ring:
         status = BFV.lib.bfv_expand_uniform(self.pointer, index, data, len(data), self._u32(out, True), position)
         check(status, "expand_uniform")
         return int(position[0])
+
+    def expand_planes(self, streams: Any, sizes: Sequence[int], out: np.ndarray) -> list[int]:
+        """`expand_uniform` of every prime from its start: streams in turn, ``sizes`` bytes of each, to ``out`` [L, N].
+
+        Returns how many residues of each plane are there.
+        """
+        check_array(out, self._tail, "out", write=True)
+        data = view(BFV, "uint8_t[]", streams, "streams")
+        if len(sizes) != len(self.primes) or any(size < 0 or size % 4 for size in sizes) or sum(sizes) > len(data):
+            raise UsageError("streams must hold a multiple of 4 bytes for each prime")
+        filled = BFV.ffi.new("uint32_t[]", len(self.primes))
+        bytes_ = BFV.ffi.new("size_t[]", list(sizes))
+        check(BFV.lib.bfv_expand_planes(self.pointer, data, bytes_, self._u32(out, True), filled), "expand_planes")
+        return list(filled)
 
     def encrypt_bytes(self, parts: int) -> int:
         """Random bytes that one encryption with 2 or 3 parts takes."""
@@ -193,6 +232,36 @@ class Ring:
         check(status, "encryption under the public key")
         return target
 
+    def encrypt_many(
+        self,
+        pk: np.ndarray,
+        encoder: Encoder,
+        rows: Sequence[np.ndarray | Sequence[int]],
+        rnd: Any,
+        out: np.ndarray,
+        stride: int = 1,
+        threads: int = 1,
+    ) -> np.ndarray:
+        """Encodes and encrypts vectors of one length: vector k to out[k * stride], ``out`` [*, 2, L, N].
+
+        What `Encoder.encode` and `encrypt_public` give, in one call of C; rnd: ``encrypt_bytes(2)`` fresh random
+        bytes for each vector, in turn. threads: 0 for all cores.
+        """
+        values, words, width = encoder.batch(rows, self)
+        check_array(pk, (2, *self._tail), "pk")
+        check_array(out, (None, 2, *self._tail), "out", write=True)
+        check_integer(stride, 1, 2**31, "stride")
+        if (len(rows) - 1) * stride >= len(out):
+            raise UsageError(f"out holds {len(out)} ciphertexts: {len(rows)} at every {stride} don't fit")
+        check_apart(out, pk)
+        data = view(BFV, "uint8_t[]", rnd, "rnd")
+        status = BFV.lib.bfv_encrypt_many(
+            self.pointer, self._u32(pk), encoder.pointer, view(BFV, "uint64_t[]", values, "values"), words, width,
+            len(rows), data, len(data), _threads(threads), self._u32(out, True), stride,
+        )  # fmt: skip
+        check(status, "encryption under the public key")
+        return out
+
     def encrypt_zero3(self, pk: np.ndarray, rnd: Any, out: np.ndarray | None = None) -> np.ndarray:
         """(p0 u1 + e0, p1 u1 + p0 u2 + e1, p1 u2 + e2) in NTT form, [3, L, N]: a zero in a product's size.
 
@@ -214,6 +283,10 @@ class Ring:
         check_array(target, (parts, *self._tail), "out", write=True)
         check_apart(target, pk, m)
         return target
+
+
+def _threads(threads: int) -> int:
+    return check_integer(threads, 0, BFV.lib.BFV_MAX_THREADS, "threads")
 
 
 def _check_dimension(n: int) -> int:

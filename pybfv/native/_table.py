@@ -1,50 +1,28 @@
-"""Plain delimited text to numbers, in C."""
+"""Cells of tables to numbers, in C."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from pybfv.native._lib import BFV, check, check_integer, view
+from pybfv.errors import UsageError
+from pybfv.native._lib import BFV, check, check_array, view
 
 
-class PlainRows:
-    """Room for ``room`` rows of plain numbers, filled in one or more reads.
+def decimals(text: bytes | memoryview, ends: np.ndarray, mark: str) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers mantissa * 10^-decimals of cells, two arrays of int64; decimals -1 where a cell is no plain number.
 
-    ``places``: for each column of the text which of the wanted columns it is, -1 for none. Of the rows read:
-    ``mantissa``, ``decimals``: int64 [wanted, room], the number mantissa * 10^-decimals; decimals -1 where the cell is
-    no plain number. ``spans``: uint32 [wanted, room, 2], where a cell's text begins and ends in the text of its read.
+    ``ends``: int32 [cells + 1], cell k is text[ends[k]:ends[k + 1]]. Plain: -?[0-9]*mark?[0-9]* with 1 to 18 digits,
+    perhaps after blanks. ``mark``: one ASCII character.
     """
-
-    def __init__(self, places: Sequence[int], room: int, delimiter: str, mark: str) -> None:
-        wanted = 1 + max(places, default=-1)
-        self.rows, self.room = 0, room
-        self.mantissa = np.empty((wanted, room), np.int64)
-        self.decimals = np.empty((wanted, room), np.int64)
-        self.spans = np.empty((wanted, room, 2), np.uint32)
-        self._style = check_integer(ord(delimiter), 1, 127, "delimiter"), check_integer(ord(mark), 1, 127, "mark")
-        self._places = BFV.ffi.new("int32_t[]", list(places))
-
-    def read(self, text: bytes, start: int) -> tuple[int, bool]:
-        """Takes the plain records of ``text`` from byte ``start``; where the next one begins, and whether it is plain.
-
-        It is not known to be plain when it is not complete, or when there is no room for more rows.
-        """
-        part: Any = memoryview(text)[start:]
-        rows, used = BFV.ffi.new("uint64_t *"), BFV.ffi.new("uint64_t *")
-        before = self.rows
-        status = BFV.lib.bfv_csv_read(
-            view(BFV, "uint8_t[]", part, "text"), len(part), *self._style, len(self._places), self._places,
-            before, self.room,
-            view(BFV, "int64_t[]", self.mantissa, "mantissa", write=True),
-            view(BFV, "int64_t[]", self.decimals, "decimals", write=True),
-            view(BFV, "uint32_t[]", self.spans, "spans", write=True),
-            rows, used,
-        )  # fmt: skip
-        if status != BFV.lib.BFV_E_UNSUPPORTED:
-            check(status, "a table")
-        self.rows = int(rows[0])
-        self.spans[:, before : self.rows] += np.uint32(start)
-        return start + int(used[0]), status == 0
+    check_array(ends, (None,), "ends", np.int32)
+    if not len(ends) or len(mark) != 1 or not mark.isascii():
+        raise UsageError(f"decimals take at least one end and a mark of one ASCII character, not {mark!a}")
+    found = np.empty((2, len(ends) - 1), np.int64)
+    buffer = view(BFV, "uint8_t[]", text, "text")
+    status = BFV.lib.bfv_decimals(
+        buffer, len(buffer), view(BFV, "int32_t[]", ends, "ends"), len(ends) - 1, ord(mark),
+        view(BFV, "int64_t[]", found[0], "mantissa", write=True),
+        view(BFV, "int64_t[]", found[1], "decimals", write=True),
+    )  # fmt: skip
+    check(status, "decimals", argument="ends must ascend, from 0 or more up to the length of the text or less")
+    return found[0], found[1]

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 import mmap
 import weakref
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from pybfv.errors import UsageError
+from pybfv.native._encoder import Encoder
 from pybfv.native._lib import (
     BFV,
     Binding,
@@ -31,7 +33,7 @@ from pybfv.native._ring import Ring
 def _secret_cdef() -> str:
     from pybfv.native._cdef_secret import CDEF  # here: gen.py, which writes it, must run without it
 
-    return "typedef struct bfv_ring bfv_ring;\n" + CDEF
+    return "typedef struct bfv_ring bfv_ring;\ntypedef struct bfv_encoder bfv_encoder;\n" + CDEF
 
 
 _SECRET = Binding(_secret_cdef)
@@ -41,6 +43,11 @@ def _ring_pointer(ring: Ring) -> Any:
     """The ring's handle in this module's cffi view."""
     address = int(BFV.ffi.cast("uintptr_t", ring.pointer))
     return _SECRET.ffi.cast("bfv_ring *", address)
+
+
+def _encoder_pointer(encoder: Encoder) -> Any:
+    address = int(BFV.ffi.cast("uintptr_t", encoder.pointer))
+    return _SECRET.ffi.cast("bfv_encoder *", address)
 
 
 def _u32(x: np.ndarray, write: bool = False) -> Any:
@@ -113,6 +120,37 @@ class Secret:
         check(status, "encryption under the secret key")
         return out
 
+    def encrypt_many(
+        self,
+        a: np.ndarray,
+        encoder: Encoder,
+        rows: Sequence[np.ndarray | Sequence[int]],
+        rnd: Any,
+        out: np.ndarray,
+        stride: int = 1,
+        threads: int = 1,
+    ) -> np.ndarray:
+        """Encodes vectors of one length and encrypts them: part 0 of vector k to out[k * stride], ``out`` [*, L, N].
+
+        What `Encoder.encode` and `encrypt` give, in one call of C: a [vectors, L, N]; rnd: ``error_bytes(n)`` fresh
+        random bytes for each vector, in turn. threads: 0 for all cores.
+        """
+        values, words, width = encoder.batch(rows, self._ring)
+        check_array(a, (len(rows), *self._tail), "a")
+        check_array(out, (None, *self._tail), "out", write=True)
+        check_integer(stride, 1, 2**31, "stride")
+        check_integer(threads, 0, BFV.lib.BFV_MAX_THREADS, "threads")
+        if (len(rows) - 1) * stride >= len(out):
+            raise UsageError(f"out holds {len(out)} polynomials: {len(rows)} at every {stride} don't fit")
+        check_apart(out, a)
+        data = view(_SECRET, "uint8_t[]", rnd, "rnd")
+        status = _SECRET.lib.bfv_secret_encrypt_many(
+            self._handle, _u32(a), _encoder_pointer(encoder), view(_SECRET, "uint64_t[]", values, "values"), words,
+            width, len(rows), data, len(data), threads, _u32(out, True), stride,
+        )  # fmt: skip
+        check(status, "encryption under the secret key")
+        return out
+
     def phase(self, ct: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """c0 + c1 s (+ c2 s^2) in coefficient form, [L, N]; ct [parts, L, N] in NTT form, 2 or 3 parts."""
         check_array(ct, (None, *self._tail), "ct")
@@ -122,6 +160,36 @@ class Secret:
         status = _SECRET.lib.bfv_secret_phase(self._handle, _u32(ct), parts, _u32(target, True))
         check(status, "a ciphertext to decrypt")
         return target
+
+
+def _scaled(bound: Fraction | int) -> int:
+    """A bound in units of 2^-64."""
+    if isinstance(bound, Fraction) and bound < Fraction(1, 2):
+        bound = min(math.ceil(bound * 2**64), 2**63 - 1)
+    return check_integer(bound, 0, 2**63 - 1, "the bound times 2^64")
+
+
+_NOISY = "the result can't be decrypted with this key: its noise lies outside the study's bound"
+
+
+def phase_slots(
+    ring: Ring, phase: np.ndarray, encoder: Encoder, bound: Fraction | int, refusal: str | None = None
+) -> np.ndarray:
+    """`round_phase` of a whole phase for the t of a batched encoder, and its slots: residues, uint32 [primes of t, N].
+
+    The slots in vector order mod each prime of t; bound and refusal as in `round_phase`.
+    """
+    check_array(phase, (len(ring.primes), ring.n), "phase")
+    if encoder.t_primes is None:
+        raise UsageError("this encoder has no slots: it puts values into coefficients")
+    if encoder.n != ring.n or encoder.ring_primes != ring.primes:
+        raise UsageError("the encoder was made for another ring")
+    out = empty((len(encoder.t_primes), ring.n))
+    status = _SECRET.lib.bfv_secret_slots(
+        _ring_pointer(ring), _encoder_pointer(encoder), _u32(phase), _scaled(bound), _u32(out, True)
+    )
+    check(status, "decryption", noise=refusal or _NOISY)
+    return out
 
 
 def round_phase(
@@ -144,10 +212,7 @@ def round_phase(
     check_integer(t, 2, 2 ** (64 * limit) - 1, "t")
     check_integer(first, 0, ring.n, "first")
     check_integer(count, 0, ring.n - first, "count")
-    scaled = bound
-    if isinstance(bound, Fraction) and bound < Fraction(1, 2):
-        scaled = min(math.ceil(bound * 2**64), 2**63 - 1)
-    check_integer(scaled, 0, 2**63 - 1, "the bound times 2^64")
+    scaled = _scaled(bound)
     words = (int(t).bit_length() + 63) // 64
     modulus = view(_SECRET, "uint64_t[]", words_of([int(t)], words, signed=False), "t")
     out = bytearray(8 * words * max(count, 1))
@@ -157,7 +222,7 @@ def round_phase(
         status,
         "decryption",
         argument=f"t = {t} can't be a plaintext modulus here: it must be below q",
-        noise=refusal or "the result can't be decrypted with this key: its noise lies outside the study's bound",
+        noise=refusal or _NOISY,
     )
     size = 8 * words
     values = [int.from_bytes(out[i : i + size], "little") for i in range(0, size * count, size)]

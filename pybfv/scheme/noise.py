@@ -68,43 +68,57 @@ class KeyFunctionals:
     def within(self, ceilings: KeyFunctionals) -> bool:
         """Whether every functional, with the safety margin, is at most its ceiling."""
         return self.n == ceilings.n and all(
-            getattr(self, f.name) * (1 + SAFETY) <= getattr(ceilings, f.name) for f in fields(self) if f.name != "n"
+            getattr(self, name) * (1 + SAFETY) <= getattr(ceilings, name) for name in _FUNCTIONALS
         )
 
 
-def embeddings(x: np.ndarray) -> np.ndarray:
-    """|x(zeta_j)|^2 for zeta_j = exp(i pi (2j + 1)/n), j < n/2; x: n real coefficients. Out: float64 [n/2].
+_FUNCTIONALS = tuple(f.name for f in fields(KeyFunctionals) if f.name != "n")
 
-    A twisted FFT in double precision: relative error below 1e-12 of the largest value for n <= 16384.
-    The other n/2 roots of X^n + 1 are the conjugates and give the same values.
+
+def embeddings(x: np.ndarray) -> np.ndarray:
+    """|x(zeta)|^2 for the n/2 pairs of conjugate roots zeta of X^n + 1; x: [..., n] real. Out: float64 [..., n/2].
+
+    Their order is one for all x of a length: zeta = exp(i pi (4m + 1)/n), m < n/2. There zeta^(n/2) = i, so that x
+    takes the values of the n/2 complex numbers x_k + i x_(k + n/2): a twisted FFT of half the length, in double
+    precision, relative error below 1e-12 of the largest value for n <= 16384.
     """
-    x = np.asarray(x, dtype=np.float64)
     n = x.shape[-1]
-    values = np.fft.fft(x * np.exp(-1j * np.pi / n * np.arange(n)))[..., : n // 2]
+    half = np.empty((*x.shape[:-1], n // 2), dtype=np.complex128)
+    half.real = x[..., : n // 2]
+    np.negative(x[..., n // 2 :], out=half.imag, dtype=np.float64)  # conjugates: numpy's FFT has the other sign
+    half *= _twist(n)
+    values = np.fft.fft(half)
     return values.real**2 + values.imag**2
+
+
+@lru_cache(maxsize=8)
+def _twist(n: int) -> np.ndarray:
+    """exp(-i pi k/n) for k < n/2."""
+    return np.exp(-1j * np.pi / n * np.arange(n // 2))
 
 
 def measure(s: np.ndarray, e: np.ndarray) -> KeyFunctionals:
     """The functionals of a key: s ternary and e the error, n coefficients each."""
     if s.ndim != 1 or s.shape != e.shape:
         raise PlanError(f"a key's s and e must be vectors of one length, not {s.shape} and {e.shape}")
-    r = 1 + embeddings(s)
-    w = TERNARY_VARIANCE * embeddings(e) + ERROR_VARIANCE * r
-    rw = r * w
+    of_s, of_e = embeddings(np.stack([s, e]))
+    r = 1 + of_s
+    w = TERNARY_VARIANCE * of_e + ERROR_VARIANCE * r
+    rw, w2, count = r * w, w * w, len(w)
 
     def rms(x: np.ndarray) -> float:
-        return math.sqrt(np.mean(x**2))
+        return math.sqrt(float(x @ x) / count)
 
     return KeyFunctionals(
         n=len(s),
-        w_mean=float(w.mean()),
+        w_mean=float(w.sum()) / count,
         w_rms=rms(w),
-        w_mean4=math.sqrt(rms(w**2)),
+        w_mean4=math.sqrt(rms(w2)),
         w_max=float(w.max()),
-        r_mean=float(r.mean()),
+        r_mean=float(r.sum()) / count,
         r_rms=rms(r),
         r_max=float(r.max()),
-        rw_mean=float(rw.mean()),
+        rw_mean=float(rw.sum()) / count,
         rw_rms=rms(rw),
         rw_max=float(rw.max()),
     )

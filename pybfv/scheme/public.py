@@ -6,10 +6,12 @@ phase is c0 + c1 s = round(q m / t) + e0 + e1 s - e u (docs/noise.md bounds the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from pybfv.native import Ring
-from pybfv.scheme.random import expand_uniform, fresh_seed, private_bytes
+from pybfv.native import Encoder, Ring
+from pybfv.scheme.random import PrivateStreams, expand_uniform, fresh_seed, private_bytes
 
 _LIMB_BITS = 60
 """Wide integers reach the ring in limbs that fit its 62-bit signed input."""
@@ -30,6 +32,28 @@ def encrypt(ring: Ring, pk: np.ndarray, scaled: np.ndarray | None, out: np.ndarr
         return ring.encrypt_public(pk, scaled, rnd, out)
     finally:
         rnd.fill(0)  # whoever has these bytes reads the message
+
+
+class BatchEncryptor:
+    """Encodes and encrypts vectors under one public key [2, L, N], several in one call of C.
+
+    Its buffer of random bytes is used again from call to call and wiped after each: whoever has them reads messages.
+    threads: 0 for all cores.
+    """
+
+    def __init__(self, ring: Ring, pk: np.ndarray, threads: int = 1) -> None:
+        self.ring, self.pk, self.threads = ring, pk, threads
+        self._streams = PrivateStreams(ring.encrypt_bytes(2))
+
+    def encrypt(
+        self, encoder: Encoder, rows: Sequence[np.ndarray | Sequence[int]], out: np.ndarray, stride: int = 1
+    ) -> np.ndarray:
+        """Fresh encryptions of vectors of one length: vector k to out[k * stride], ``out`` [*, 2, L, N]."""
+        rnd = self._streams.draw(len(rows))
+        try:
+            return self.ring.encrypt_many(self.pk, encoder, rows, rnd, out, stride, self.threads)
+        finally:
+            rnd.fill(0)
 
 
 def encrypt_zero(ring: Ring, pk: np.ndarray, parts: int) -> np.ndarray:

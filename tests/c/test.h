@@ -35,6 +35,8 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(put_checks_residues)                                                                                   \
     X(arguments)                                                                                             \
     X(arguments_texts)                                                                                       \
+    X(arguments_decimals)                                                                                    \
+    X(decimals)                                                                                              \
     X(arguments_ring)                                                                                        \
     X(arguments_random)                                                                                      \
     X(arguments_encrypt)                                                                                     \
@@ -61,9 +63,18 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(scale_round)                                                                                           \
     X(lift64)                                                                                                \
     X(square_few)                                                                                            \
+    X(points)                                                                                                \
     X(acc_scaled)                                                                                            \
     X(scaled_out_of_memory)                                                                                  \
-    X(lift_arguments)
+    X(lift_arguments)                                                                                        \
+    X(arguments_many)                                                                                        \
+    X(arguments_switching)                                                                                   \
+    X(sampler_bodies)                                                                                        \
+    X(uniform_bodies)                                                                                        \
+    X(product_bodies)                                                                                        \
+    X(code_bodies)                                                                                           \
+    X(batches)                                                                                               \
+    X(switching)
 
 #define DECLARE(name) void test_##name(void);
 TESTS(DECLARE)

@@ -240,6 +240,12 @@ void test_arguments(void) {
     CHECK(bfv_get_stats(NULL, &stats) == BFV_E_ARGUMENT && stats.sums == 5);
     CHECK(bfv_get_info(backend, NULL) == BFV_E_ARGUMENT);
     CHECK(bfv_get_stats(backend, NULL) == BFV_E_ARGUMENT);
+    bfv_event event = {.times = 7};
+    uint32_t events = 3;
+    CHECK(bfv_get_events(NULL, &event, 1, &events) == BFV_E_ARGUMENT && events == 3);
+    CHECK(bfv_get_events(backend, NULL, 1, &events) == BFV_E_ARGUMENT && events == 3);
+    CHECK(bfv_get_events(backend, &event, 1, NULL) == BFV_E_ARGUMENT && event.times == 7);
+    CHECK(bfv_get_events(backend, NULL, 0, &events) == BFV_OK && events == 0); /* "cpu" records nothing */
     CHECK(bfv_get_info(backend, &info) == BFV_OK && strcmp(info.name, "cpu") == 0);
     CHECK(strcmp(info.body, bfv_ring_body(bfv_backend_ring(backend))) == 0);
     CHECK(info.kernels == BFV_KERNELS_NTT && info.threads == 1);

@@ -90,8 +90,9 @@ static void decryption(uint32_t *ct, uint32_t parts, const bfv_encoder *encoder,
         show(&sent, sizeof sent);
         REQUIRE(slots || plain[k] == (sent >> 63 != 0 ? (*t - (0 - sent) % *t) % *t : sent % *t));
     }
-    if (slots) {
-        REQUIRE(bfv_decode_slots(encoder, m, 1, found[0]) == BFV_OK);
+    for (uint32_t way = 0; slots && way < 2; way++) {
+        REQUIRE((way == 0 ? bfv_decode_slots(encoder, m, 1, found[0])
+                          : bfv_secret_slots(ring, encoder, phase, UINT64_C(1) << 60, found[0])) == BFV_OK);
         show(found, sizeof found);
         for (uint32_t i = 0; i < T_PRIMES; i++) {
             for (uint32_t k = 0; k < N; k++) {
@@ -119,6 +120,19 @@ static void encryption(bool slots) {
     REQUIRE(bfv_secret_encrypt(secret, uniform, scaled, rnd, bfv_error_bytes(N), ct) == BFV_OK);
     memcpy(ct + POLY, uniform, sizeof uniform);
     decryption(ct, 2, encoder, &t, message, slots);
+    /* the same in batches, on one thread and on two */
+    uint32_t *many = malloc(2 * sizeof ct);
+    REQUIRE(many != NULL);
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        REQUIRE(bfv_encrypt_many(ring, public_key[0], encoder, message, 1, N, 1, rnd, bfv_encrypt_bytes(N, 2), threads,
+                                 many, 1) == BFV_OK);
+        decryption(many, 2, encoder, &t, message, slots);
+        REQUIRE(bfv_secret_encrypt_many(secret, uniform, encoder, message, 1, N, 1, rnd, bfv_error_bytes(N), threads,
+                                        many, 1) == BFV_OK);
+        memcpy(many + POLY, uniform, sizeof uniform);
+        decryption(many, 2, encoder, &t, message, slots);
+    }
+    free(many);
     if (!slots) {
         REQUIRE(bfv_encrypt_zero3(ring, public_key[0], rnd, bfv_encrypt_bytes(N, 3), ct) == BFV_OK);
         decryption(ct, 3, encoder, &t, NULL, false);

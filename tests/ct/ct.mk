@@ -11,7 +11,7 @@ $(BUILD)/ct_tests: $(C_OBJECTS) $(BUILD)/tests/ct/ct.o
 # All but those that take minutes there.
 VALGRIND_QUICK := arguments arguments_texts arguments_ring arguments_random arguments_encrypt arguments_encoder \
   arguments_secret arguments_lift arguments_lift64 handles out_of_memory put_checks_residues ring_refuses arithmetic \
-  from_int64 bodies_agree acc_splits acc_strides crc_bodies limb_pairs limb_conversion
+  from_int64 arguments_many arguments_switching switching bodies_agree acc_splits acc_strides crc_bodies limb_pairs limb_conversion
 
 .PHONY: check-ct check-ct-one check-valgrind check-valgrind-quick
 check-ct:

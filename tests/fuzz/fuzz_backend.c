@@ -470,6 +470,9 @@ static void call_facts(struct world *w, struct input *in) {
     EXPECT(memcmp(&stats, &w->stats, sizeof stats) == 0);
     EXPECT(bfv_get_info(w->backend, &info) == BFV_OK && strcmp(info.name, "cpu") == 0);
     EXPECT(bfv_get_info(w->backend, NULL) == BFV_E_ARGUMENT && bfv_get_stats(NULL, &stats) == BFV_E_ARGUMENT);
+    bfv_event event;
+    uint32_t events = 1;
+    EXPECT(bfv_get_events(w->backend, &event, 1, &events) == BFV_OK && events == 0);
     const bfv_ticket ticket = next_count(in, 255);
     EXPECT(bfv_wait(w->backend, ticket) == (ticket != 0 && ticket <= w->tickets ? BFV_OK : BFV_E_ARGUMENT));
     EXPECT(bfv_sync(w->backend) == BFV_OK);

@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["pybfv", "pybfv_workloads"]):
     from types import SimpleNamespace
 
     import numpy as np
-    from io_tools import SAMPLES, put_together, take_apart
+    from io_tools import SAMPLES, put_together, samples, take_apart
 
     from pybfv.errors import DataError
     from pybfv.io import (
@@ -28,6 +28,7 @@ with atheris.instrument_imports(include=["pybfv", "pybfv_workloads"]):
         ContributionWriter,
         canonical_bytes,
         describe,
+        protect,
         read_partial,
         read_public,
         read_result,
@@ -39,6 +40,8 @@ with atheris.instrument_imports(include=["pybfv", "pybfv_workloads"]):
     )
     from pybfv.io.secret_key import read_secret, write_secret
     from pybfv.study import Study
+
+protect.MAX_MEMORY, protect.MAX_WORK = 1 << 20, 1 << 10  # so that no input takes long
 
 FOLDERS = (SAMPLES, SAMPLES.parent / "golden" / "slots", SAMPLES.parent / "golden" / "regression")
 SEEDS = [
@@ -88,10 +91,18 @@ def contribution(path) -> bytes:
 
 
 def secret(path) -> bytes:
+    """A protected key that opens must be the sample: written again with its salt and nonce it is the same bytes."""
     copy = os.path.join(WORK.name, "copy")
-    key = read_secret(path)
+    asked: list[str] = []
+
+    def passphrase(origin: str) -> bytearray:
+        asked.append(origin)
+        return bytearray(samples.PASSPHRASE.encode())
+
+    key = read_secret(path, passphrase)
     try:
-        write_secret(copy, key)
+        with samples.fixed_protection():
+            write_secret(copy, key, samples.PASSPHRASE if asked else None)
         with open(copy, "rb") as stream:
             return stream.read()
     finally:

@@ -1,7 +1,7 @@
 /* Sequences of calls on rings, samplers, encoders and secret keys: arguments that are missing, overlap, are
  * not aligned or out of range give their status and change nothing; all others compute what plain arithmetic
  * does. */
-#include "fuzz.h"
+#include "fuzz_client.h"
 
 enum { MAX_POLYS = 3, MAX_STEPS = 60, WORDS = MAX_POLYS * FUZZ_MAX_POLY };
 
@@ -512,6 +512,8 @@ static void call_batched(struct world *w, struct input *in) {
         }
         m[n - 1] = modulus;
         EXPECT(bfv_decode_slots(encoder, m, 1, slots) == BFV_E_ARGUMENT);
+        batches(w->ring, w->secret, &w->r, encoder, values, used, in);
+        slots_of(w->ring, &w->r, encoder, modulus, count, x, in);
         free(slots);
         free(x);
     }
@@ -535,8 +537,16 @@ static void call_lift(struct world *w, struct input *in) {
     bfv_lifter *lifter = NULL;
     EXPECT(bfv_lifter_open(w->ring, wide, count, &lifter) == (good ? BFV_OK : BFV_E_ARGUMENT));
     if (good) {
-        uint32_t *x = fresh((poly + count * n) * sizeof *x), *out = fresh(poly * sizeof *out);
+        uint32_t *x = fresh((poly + count * n) * sizeof *x), *out = fresh(6 * poly * sizeof *out);
         const uint64_t t[] = {1, 0};
+        const uint32_t *const zero[] = {out + poly};
+        EXPECT(bfv_scaled_dot(lifter, t, 2, zero, zero, 1, out + 3 * poly) == BFV_OK);
+        EXPECT(bfv_scaled_dot(lifter, t, 2, zero, zero, 1, out) == BFV_E_ARGUMENT);
+        for (uint32_t k = 0; k < 3 * poly; k++) {
+            EXPECT(out[3 * poly + k] == 0);
+        }
+        switching(w->ring, &w->r, in);
+        planes(w->ring, &w->r, in);
         next_residues(in, &w->r, 1, false, x);
         EXPECT(bfv_lift(lifter, x, 1, x + poly - 1) == BFV_E_ARGUMENT);
         EXPECT(bfv_lift(lifter, x, 1, x + poly) == BFV_OK);
@@ -605,6 +615,50 @@ static void call_crc(struct world *w, struct input *in) {
     arena_close(&arena, BFV_OK);
 }
 
+/* Cells of few characters: whatever is taken for a number is one, and what C can read so is taken. */
+static void call_decimals(struct world *w, struct input *in) {
+    (void)w;
+    static const char alphabet[] = "0123456789012345678901234567890123456789,..-- NAe+\xc3";
+    enum { CELLS = 8 };
+    int32_t ends[CELLS + 1] = {0};
+    uint8_t lengths[CELLS];
+    for (uint32_t k = 0; k < CELLS; k++) {
+        lengths[k] = (uint8_t)pick(in, 24);
+        ends[k + 1] = ends[k] + lengths[k];
+    }
+    uint8_t *text = fresh((size_t)ends[CELLS]);
+    for (int32_t k = 0; k < ends[CELLS]; k++) {
+        text[k] = (uint8_t)alphabet[pick(in, sizeof alphabet - 1)];
+    }
+    int64_t mantissa[CELLS], decimals[CELLS];
+    EXPECT(bfv_decimals(text, (uint64_t)ends[CELLS], ends, CELLS, '.', mantissa, decimals) == BFV_OK);
+    for (uint32_t k = 0; k < CELLS; k++) {
+        char digits[32] = {0};
+        size_t count = 0, marks = 0, others = 0;
+        int64_t after = 0;
+        uint32_t at = 0;
+        while (at < lengths[k] && text[ends[k] + (int32_t)at] == ' ') {
+            at++;
+        }
+        const bool negative = at < lengths[k] && text[ends[k] + (int32_t)at] == '-';
+        for (at += negative; at < lengths[k]; at++) {
+            const uint8_t byte = text[ends[k] + (int32_t)at];
+            if (byte == '.') {
+                marks++;
+            } else if (byte >= '0' && byte <= '9') {
+                digits[count++] = (char)byte;
+                after += marks != 0;
+            } else {
+                others++;
+            }
+        }
+        const bool plain = others == 0 && marks <= 1 && count >= 1 && count <= 18;
+        const int64_t value = plain ? strtoll(digits, NULL, 10) : 0;
+        EXPECT(decimals[k] == (plain ? after : -1) && mantissa[k] == (negative ? -value : value));
+    }
+    free(text);
+}
+
 /* Any numbers at all: a ring exactly when the rules say so. */
 static void call_open(struct world *w, struct input *in) {
     (void)w;
@@ -632,8 +686,9 @@ static void call_open(struct world *w, struct input *in) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const calls[])(struct world *, struct input *) = {
-        call_poly,   call_ntt,          call_from_int64, call_expand, call_sample, call_encrypt,
-        call_secret, call_coefficients, call_batched,    call_crc,    call_open,   call_lift,
+        call_poly,    call_ntt,    call_from_int64,   call_expand,  call_sample,
+        call_encrypt, call_secret, call_coefficients, call_batched, call_crc,
+        call_open,    call_lift,   call_decimals,
     };
     struct input in = {data, size};
     struct world w = {.r = next_numbers(&in)};

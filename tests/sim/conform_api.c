@@ -267,6 +267,86 @@ static void test_records(void) {
     OK(dpu_free(set));
 }
 
+/* A machine of few ranks, of which the first lacks DPUs. */
+static void test_machine(void) {
+    const char *machine = FAITHFUL ",nrRanks=3,disabledMask=0x81";
+    struct dpu_set_t set = {0}, rank;
+    uint32_t dpus = 0, ranks = 0, counts[3] = {0};
+    OK(dpu_alloc(DPU_ALLOCATE_ALL, machine, &set));
+    OK(dpu_get_nr_dpus(set, &dpus));
+    DPU_RANK_FOREACH(set, rank) {
+        OK(dpu_get_nr_dpus(rank, &counts[ranks++ % 3]));
+    }
+    CHECK(dpus == 22 && ranks == 3 && counts[0] == 6 && counts[1] == 8 && counts[2] == 8);
+    OK(dpu_free(set));
+    OK(dpu_alloc(22, machine, &set));
+    OK(dpu_free(set));
+    EXPECT(DPU_ERR_ALLOCATION, dpu_alloc(23, machine, &set));
+    OK(dpu_alloc_ranks(3, machine, &set));
+    OK(dpu_free(set));
+    EXPECT(DPU_ERR_ALLOCATION, dpu_alloc_ranks(4, machine, &set));
+    EXPECT(DPU_ERR_ALLOCATION, dpu_alloc(1, "nrRanks=0", &set));
+    EXPECT(DPU_ERR_ALLOCATION, dpu_alloc(DPU_ALLOCATE_ALL, "nrRanks=0", &set));
+}
+
+static uint32_t bits_of(struct dpu_set_t set, uint32_t dpu, uint32_t bytes) {
+    uint64_t words[64] = {0};
+    uint32_t bits = 0;
+    OK(dpu_copy_from(dpu_number(set, dpu), DPU_MRAM_HEAP_POINTER_NAME, 0, words, bytes));
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        bits += (uint32_t)__builtin_popcountll(words[i]);
+    return bits;
+}
+
+static void test_injections(void) {
+    const char *heap = DPU_MRAM_HEAP_POINTER_NAME;
+    struct dpu_set_t set = open_set(3, STRICT ",inject=fault:1@2/hang:2@3+,timeout=100");
+    uint64_t words[64] = {0}, plain[2 * 24], found[2 * 24];
+    OK(launch(set, WHO, 0, 0, 0));
+    EXPECT(DPU_ERR_DPU_FAULT, launch(set, WHO, 0, 0, 0));
+    REPORT(set, "DPU 1: fault (injected)", "(seed 7)");
+    CHECK(read_word(set, 1, heap, 0) == read_word(set, 0, heap, 0)); /* it has run */
+    EXPECT(DPU_ERR_DPU_FAULT, launch(dpu_number(set, 1), WHO, 0, 0, 0));
+    OK(dpu_load(set, program, NULL));
+    EXPECT(DPU_ERR_TIMEOUT, launch(set, WHO, 0, 0, 0));
+    REPORT(set, "DPU 2: no end in time (injected)");
+    OK(dpu_load(set, program, NULL));
+    EXPECT(DPU_ERR_TIMEOUT, launch(set, WHO, 0, 0, 0)); /* always; DPU 1 is well again */
+    OK(dpu_free(set));
+
+    for (uint32_t strict = 0; strict < 2; strict++) {
+        set = open_set(2, strict ? STRICT ",inject=flip:1@1:0-8/flip:1@2"
+                                 : FAITHFUL ",inject=flip:1@1:0-8/flip:1@2");
+        OK(dpu_broadcast_to(set, heap, 0, words, sizeof words, DPU_XFER_DEFAULT));
+        OK(launch(set, DMA_READ, 0, 0, 8));
+        CHECK(bits_of(set, 0, 512) == 0 && bits_of(set, 1, 512) == 1 && bits_of(set, 1, 8) == 1);
+        OK(dpu_broadcast_to(set, heap, 0, words, sizeof words, DPU_XFER_DEFAULT));
+        OK(launch(set, DMA_READ, 0, 0, 8)); /* wherever the host has written */
+        CHECK(bits_of(set, 0, 512) == 0 && bits_of(set, 1, 512) == 1);
+        OK(launch(set, DMA_READ, 0, 0, 8));
+        CHECK(bits_of(set, 1, 512) == 1);
+        OK(dpu_free(set));
+
+        set = open_set(2, strict ? STRICT ",inject=wrong:0@1" : FAITHFUL ",inject=wrong:0@1");
+        OK(launch(set, WHO, 0, 0, 0));
+        OK(dpu_copy_from(dpu_number(set, 0), heap, 0, found, sizeof found));
+        OK(dpu_copy_from(dpu_number(set, 1), heap, 0, plain, sizeof plain));
+        uint32_t differ = 0;
+        for (uint32_t i = 0; i < 2 * 24; i++)
+            differ += found[i] != plain[i];
+        CHECK(differ == 1);
+        OK(dpu_free(set));
+    }
+    static const char *const bad[] = {"",         "fault",      "fault:1",      "fault:1@0",
+                                      "burn:1@1", "fault:1@1/", "flip:1@1:8-8", "wrong:1@1:0-8"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char profile[64];
+        snprintf(profile, sizeof profile, "inject=%s", bad[i]);
+        EXPECT(DPU_ERR_INVALID_PROFILE, dpu_alloc(1, profile, &set));
+    }
+}
+
 const struct conform_case api_cases[] = {
-    CASE(callbacks), CASE(gather), CASE(from_memory), CASE(chips), CASE(drop_in), CASE(records), {NULL, NULL},
+    CASE(callbacks), CASE(gather),  CASE(from_memory), CASE(chips),  CASE(drop_in),
+    CASE(records),   CASE(machine), CASE(injections),  {NULL, NULL},
 };

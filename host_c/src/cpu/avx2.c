@@ -72,9 +72,63 @@ static inline vec vec_merge_high(vec even, vec odd) {
     return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }
 
+static inline vec vec_sub_64(vec a, vec b) {
+    return _mm256_sub_epi64(a, b);
+}
+
+/* The low words of even and of odd, interleaved. */
+static inline vec vec_merge_low(vec even, vec odd) {
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
 static inline bool vec_differ(vec a, vec b) {
     const vec x = _mm256_xor_si256(a, b);
     return _mm256_testz_si256(x, x) == 0;
+}
+
+static inline vec vec_and(vec a, vec b) {
+    return _mm256_and_si256(a, b);
+}
+
+static inline vec vec_load_bytes(const uint8_t *x) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)x);
+}
+
+/* The words of v below p, in their order, then others: VEC_LANES words are written. Gives how many they are.
+ * The order's table is computed: it depends on which words are refused, never on a value. In: words below
+ * 2^31. */
+static inline uint32_t vec_store_below(uint32_t *out, vec v, vec p) {
+    const vec below = _mm256_cmpgt_epi32(p, v);
+    const uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below));
+    const uint64_t bytes = _pdep_u64(mask, UINT64_C(0x0101010101010101)) * 255;
+    const uint64_t order = _pext_u64(UINT64_C(0x0706050403020100), bytes);
+    const vec lanes = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)order));
+    vec_store(out, _mm256_permutevar8x32_epi32(v, lanes));
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+static inline vec vec_xor(vec a, vec b) {
+    return _mm256_xor_si256(a, b);
+}
+
+/* Numbers of six bytes to the 64-bit words, upper bits zero. */
+static inline vec vec_load_sixes(const uint8_t *x) {
+    const __m128i low = _mm_loadu_si128((const __m128i *)(const void *)x);
+    const __m128i high = _mm_loadu_si128((const __m128i *)(const void *)(x + 8));
+    const vec order =
+        _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, /* from x */
+                         4, 5, 6, 7, 8, 9, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1 /* from x + 8 */);
+    return _mm256_shuffle_epi8(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), order);
+}
+
+/* Bits set in each 64-bit word: of the halves of bytes, by a table in a register, then summed. */
+static inline vec vec_count_bits(vec x) {
+    const vec table =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const vec half = _mm256_set1_epi8(15);
+    const vec low = _mm256_shuffle_epi8(table, _mm256_and_si256(x, half));
+    const vec high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi64(x, 4), half));
+    return _mm256_sad_epu8(_mm256_add_epi8(low, high), _mm256_setzero_si256());
 }
 
 /* Lane k gets word k / gap. */

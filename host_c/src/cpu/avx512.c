@@ -72,8 +72,54 @@ static inline vec vec_merge_high(vec even, vec odd) {
     return _mm512_mask_shuffle_epi32(odd, 0x5555, even, 0xf5);
 }
 
+static inline vec vec_sub_64(vec a, vec b) {
+    return _mm512_sub_epi64(a, b);
+}
+
+/* The low words of even and of odd, interleaved. */
+static inline vec vec_merge_low(vec even, vec odd) {
+    return _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, 0xa0);
+}
+
 static inline bool vec_differ(vec a, vec b) {
     return _mm512_cmpneq_epi64_mask(a, b) != 0;
+}
+
+static inline vec vec_and(vec a, vec b) {
+    return _mm512_and_si512(a, b);
+}
+
+static inline vec vec_load_bytes(const uint8_t *x) {
+    return _mm512_loadu_si512(x);
+}
+
+/* The words of v below p, in their order, then others: VEC_LANES words are written. Gives how many they are.
+ */
+static inline uint32_t vec_store_below(uint32_t *out, vec v, vec p) {
+    const __mmask16 below = _mm512_cmplt_epu32_mask(v, p);
+    vec_store(out, _mm512_maskz_compress_epi32(below, v));
+    return (uint32_t)__builtin_popcount(below);
+}
+
+static inline vec vec_xor(vec a, vec b) {
+    return _mm512_xor_si512(a, b);
+}
+
+/* Numbers of six bytes to the 64-bit words; the two upper bytes are anything. */
+static inline vec vec_load_sixes(const uint8_t *x) {
+    const vec bytes = _mm512_maskz_loadu_epi16(0xffffff, x);
+    const vec order = _mm512_set_epi16(0, 23, 22, 21, 0, 20, 19, 18, 0, 17, 16, 15, 0, 14, 13, 12, 0, 11, 10,
+                                       9, 0, 8, 7, 6, 0, 5, 4, 3, 0, 2, 1, 0);
+    return _mm512_permutexvar_epi16(order, bytes);
+}
+
+/* Bits set in each 64-bit word: of the halves of bytes, by a table in a register, then summed. */
+static inline vec vec_count_bits(vec x) {
+    const vec table = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const vec half = _mm512_set1_epi8(15);
+    const vec low = _mm512_shuffle_epi8(table, _mm512_and_si512(x, half));
+    const vec high = _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi64(x, 4), half));
+    return _mm512_sad_epu8(_mm512_add_epi8(low, high), _mm512_setzero_si512());
 }
 
 /* Lane k gets word k / gap. */

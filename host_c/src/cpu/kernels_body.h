@@ -8,6 +8,7 @@
 #include "../rns.h"
 #include "kernels.h"
 #ifdef BODY_HAS_VEC
+#include "client_vector.h"
 #include "ntt_vector.h"
 #include "rns_vector.h"
 #endif
@@ -59,6 +60,12 @@ static void body_neg(uint32_t *out, const uint32_t *a, size_t width, uint32_t p)
 
 static void body_mul(uint32_t *out, const uint32_t *a, const uint32_t *b, size_t width,
                      const struct zq_mod *mod) {
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0) {
+        vec_mul(out, a, b, width, mod);
+        return;
+    }
+#endif
     const struct zq_mod m = *mod; /* a copy: no store to out can change it */
     for (size_t c = 0; c < width; c++) {
         out[c] = zq_mul(a[c], b[c], &m);
@@ -75,6 +82,12 @@ static void body_mul_scalar(uint32_t *out, const uint32_t *a, uint32_t s, size_t
 
 static void body_tensor(uint32_t *const out[3], const uint32_t *const a[2], const uint32_t *const b[2],
                         size_t width, const struct zq_mod *mod) {
+#ifdef BODY_HAS_VEC
+    if (width % VEC_LANES == 0) {
+        vec_tensor(out, a, b, width, mod);
+        return;
+    }
+#endif
     const struct zq_mod m = *mod;
     uint32_t *restrict out0 = out[0], *restrict out1 = out[1], *restrict out2 = out[2];
     const uint32_t *a0 = a[0], *a1 = a[1], *b0 = b[0], *b1 = b[1];
@@ -95,6 +108,15 @@ static void body_from_int64(uint32_t *out, const int64_t *values, size_t width, 
         out[c] = zq_sub(zq_reduce64(v, &m), r64 & mask, m.p);
     }
 }
+
+/* x / 2^32 mod p (Montgomery). In: x < 2^32 p. Out: < p. */
+static inline uint32_t redc(uint64_t x, uint32_t neg_inv, uint32_t p) {
+    ZQ_ASSERT(x >> 32 < p);
+    const uint32_t m = (uint32_t)x * neg_inv;
+    return zq_fold((uint32_t)((x + (uint64_t)m * p) >> 32), p);
+}
+
+#include "client_body.h"
 
 static bool body_check(const uint32_t *x, size_t width, uint32_t p) {
     uint32_t greatest = 0;
@@ -264,13 +286,6 @@ static void body_acc_square(uint32_t *const state[3], const uint32_t *const a[2]
     }
 }
 
-/* x / 2^32 mod p (Montgomery). In: x < 2^32 p. Out: < p. */
-static inline uint32_t redc(uint64_t x, uint32_t neg_inv, uint32_t p) {
-    ZQ_ASSERT(x >> 32 < p);
-    const uint32_t m = (uint32_t)x * neg_inv;
-    return zq_fold((uint32_t)((x + (uint64_t)m * p) >> 32), p);
-}
-
 static void body_acc_square_few(uint32_t *const state[3], const uint32_t *const a[2], size_t stride,
                                 uint64_t count, size_t width, const struct bfv_prime *prime) {
     const uint32_t p = prime->p, neg_inv = prime->neg_inv;
@@ -312,6 +327,8 @@ static inline void digit_terms(uint64_t *restrict sum, const uint32_t *restrict 
         sum[c] = s;
     }
 }
+
+#include "point_body.h"
 
 /* Coefficients that are converted at a time. */
 #define RNS_BLOCK 512
@@ -406,5 +423,18 @@ const struct cpu_kernels BODY_TABLE = {
     .acc_mul = body_acc_mul,
     .acc_square = body_acc_square,
     .acc_square_few = body_acc_square_few,
+    .mul_lifted = body_mul_lifted,
+    .small = body_small,
+    .dot = body_dot,
+    .ternary = body_ternary,
+    .error = body_error,
+    .uniform = body_uniform,
+    .reduce_words = body_reduce_words,
+    .encode = body_encode,
+    .decode = body_decode,
+    .recentre = body_recentre,
+    .fractions = body_fractions,
     .rns_convert = body_rns_convert,
+    .point_sum = body_point_sum,
+    .point_mul = body_point_mul,
 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../cpu/kernels.h"
-#include "upmem.h"
+#include "guard.h"
 
 enum {
     DEFAULT_TASKLETS = 16,
@@ -17,6 +17,7 @@ enum {
 static void upmem_close(struct bfv_backend *backend) {
     struct upmem *upmem = upmem_of(backend);
     (void)upmem_launch_end(upmem);
+    guard_close(upmem);
     if (upmem->family != NULL) {
         upmem->ops->close(upmem);
     }
@@ -45,6 +46,9 @@ static int upmem_open(struct bfv_backend *backend, const bfv_options *options) {
     }
     if (status == BFV_OK) {
         status = upmem->ops->open(upmem);
+    }
+    if (status == BFV_OK) {
+        status = guard_open(upmem, options->check);
     }
     if (status != BFV_OK) {
         upmem_close(backend);
@@ -83,14 +87,7 @@ static uint32_t *array_allocate(const struct bfv_backend *backend, struct bfv_ar
 }
 
 static void upmem_drop(struct bfv_backend *backend, struct bfv_array *array) {
-    struct upmem *upmem = upmem_of(backend);
-    struct upmem_array *data = array->data;
-    if (data->cache != NULL) {
-        upmem->ops->array_drop(upmem, data);
-    }
-    buffer_free(data->owned);
-    free(data);
-    array->data = NULL;
+    guard_array_drop(upmem_of(backend), array);
 }
 
 struct put_job {
@@ -167,7 +164,7 @@ static int upmem_wait(struct bfv_backend *backend, bfv_ticket ticket) {
 }
 
 static int upmem_sync(struct bfv_backend *backend) {
-    return upmem_settle(upmem_of(backend));
+    return guard_sync(upmem_of(backend));
 }
 
 /* ---- arithmetic ---------------------------------------------------------------------- */
@@ -180,7 +177,7 @@ static int pointwise(struct bfv_backend *backend, enum family_op op, uint32_t pa
     if (words == NULL) {
         return BFV_E_MEMORY;
     }
-    const int status = upmem->ops->pointwise(upmem, op, parts, a, sa, b, sb, out->count, words);
+    const int status = guard_pointwise(upmem, op, parts, a, sa, b, sb, out->count, words);
     if (status != BFV_OK) {
         upmem_drop(backend, out);
     }
@@ -228,7 +225,7 @@ static int upmem_convert(struct bfv_backend *backend, const struct bfv_array *a,
     }
     int status;
     if (upmem->ops->convert != NULL) {
-        status = upmem->ops->convert(upmem, upmem_words(a), polys, inverse, words);
+        status = guard_convert(upmem, upmem_words(a), polys, inverse, words);
     } else {
         const uint64_t start = upmem_clock();
         memcpy(words, upmem_words(a), (size_t)polys * ring_poly_words(backend->ring) * sizeof *words);
@@ -242,37 +239,37 @@ static int upmem_convert(struct bfv_backend *backend, const struct bfv_array *a,
     return status;
 }
 
-/* ---- accumulators: the family's ------------------------------------------------------- */
+/* ---- accumulators: the family's, guarded ------------------------------------------------------- */
 
 static int upmem_acc_new(struct bfv_backend *backend, struct bfv_acc *acc) {
-    return upmem_of(backend)->ops->acc_new(upmem_of(backend), acc);
+    return guard_acc_new(upmem_of(backend), acc);
 }
 
 static void upmem_acc_drop(struct bfv_backend *backend, struct bfv_acc *acc) {
-    upmem_of(backend)->ops->acc_drop(upmem_of(backend), acc);
+    guard_acc_drop(upmem_of(backend), acc);
 }
 
 static int upmem_acc_add(struct bfv_backend *backend, struct bfv_acc *acc, const struct bfv_array *a,
                          uint64_t first, uint64_t stride, uint64_t count) {
-    return upmem_of(backend)->ops->acc_add(upmem_of(backend), acc, a, first, stride, count);
+    return guard_acc_terms(upmem_of(backend), acc, a, first, NULL, 0, stride, count);
 }
 
 static int upmem_acc_mul(struct bfv_backend *backend, struct bfv_acc *acc, const struct bfv_array *a,
                          uint64_t first_a, const struct bfv_array *b, uint64_t first_b, uint64_t stride,
                          uint64_t count) {
-    return upmem_of(backend)->ops->acc_mul(upmem_of(backend), acc, a, first_a, b, first_b, stride, count);
+    return guard_acc_terms(upmem_of(backend), acc, a, first_a, b, first_b, stride, count);
 }
 
 static int upmem_acc_merge(struct bfv_backend *backend, struct bfv_acc *acc, const struct bfv_acc *other) {
-    return upmem_of(backend)->ops->acc_merge(upmem_of(backend), acc, other);
+    return guard_acc_merge(upmem_of(backend), acc, other);
 }
 
 static int upmem_acc_save(struct bfv_backend *backend, const struct bfv_acc *acc, uint32_t *dst) {
-    return upmem_of(backend)->ops->acc_save(upmem_of(backend), acc, dst);
+    return guard_acc_save(upmem_of(backend), acc, dst);
 }
 
 static int upmem_acc_load(struct bfv_backend *backend, struct bfv_acc *acc, const uint32_t *src) {
-    return upmem_of(backend)->ops->acc_load(upmem_of(backend), acc, src);
+    return guard_acc_load(upmem_of(backend), acc, src);
 }
 
 static int upmem_acc_finish(struct bfv_backend *backend, const struct bfv_acc *acc, const uint32_t *factor,
@@ -282,7 +279,7 @@ static int upmem_acc_finish(struct bfv_backend *backend, const struct bfv_acc *a
     if (words == NULL) {
         return BFV_E_MEMORY;
     }
-    int status = upmem->ops->acc_save(upmem, acc, words);
+    int status = guard_acc_save(upmem, acc, words);
     if (status == BFV_OK) {
         status = bfv_poly_mul_scalar(backend->ring, words, factor, acc->parts, words);
     }

@@ -1,7 +1,5 @@
-/* The device layer over <dpu.h>: the set of DPUs and its program, transfers, launches, the SDK's
- * errors in words, and the host's threads. */
-#define _GNU_SOURCE /* dladdr, sched_getaffinity */
-#include <dlfcn.h>
+/* The device layer over <dpu.h>: transfers, launches, the SDK's errors in words, and the host's threads. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -18,7 +16,6 @@
 #endif
 
 enum {
-    DEFAULT_SIM_DPUS = 64,
     MAX_HOST_THREADS = 16 /* moving memory saturates before */
 };
 
@@ -48,8 +45,7 @@ int upmem_fail(struct upmem *upmem, int status, const char *format, ...) {
     return status;
 }
 
-/* BFV_OK, or BFV_E_BACKEND with the SDK's words. */
-static int device(struct upmem *upmem, dpu_error_t error, const char *what) {
+int upmem_device_status(struct upmem *upmem, dpu_error_t error, const char *what) {
     if (error == DPU_OK) {
         return BFV_OK;
     }
@@ -149,12 +145,15 @@ static int transfer(struct upmem *upmem, dpu_xfer_t way, const char *symbol, uin
     uint32_t index = 0;
     int status = upmem_launch_end(upmem);
     DPU_FOREACH(upmem->set, dpu, index) {
-        if (status == BFV_OK) {
-            status = device(upmem, dpu_prepare_xfer(dpu, (uint8_t *)data + index * bytes), what);
+        const uint32_t number = upmem->places[index].number;
+        if (status == BFV_OK && number != UPMEM_OUT) {
+            status =
+                upmem_device_status(upmem, dpu_prepare_xfer(dpu, (uint8_t *)data + number * bytes), what);
         }
     }
     if (status == BFV_OK) {
-        status = device(upmem, dpu_push_xfer(upmem->set, way, symbol, offset, bytes, flags), what);
+        status =
+            upmem_device_status(upmem, dpu_push_xfer(upmem->set, way, symbol, offset, bytes, flags), what);
     }
     if (status != BFV_OK) { /* a failed push leaves its buffers prepared */
         (void)dpu_prepare_xfer(upmem->set, NULL);
@@ -173,7 +172,7 @@ int upmem_push_begin(struct upmem *upmem, uint32_t offset, const void *src, uint
 int upmem_settle(struct upmem *upmem) {
     const int ended = upmem_launch_end(upmem);
     const uint64_t start = upmem_clock();
-    const int synced = device(upmem, dpu_sync(upmem->set), "copying to the DPUs");
+    const int synced = upmem_device_status(upmem, dpu_sync(upmem->set), "copying to the DPUs");
     const int status = ended != BFV_OK ? ended : synced;
     upmem->backend->stats.host_to_dpu += upmem_clock() - start;
     return status;
@@ -199,7 +198,7 @@ int upmem_broadcast(struct upmem *upmem, uint32_t offset, const void *src, uint6
     int status = upmem_launch_end(upmem);
     const uint64_t start = upmem_clock();
     if (status == BFV_OK) {
-        status = device(
+        status = upmem_device_status(
             upmem,
             dpu_broadcast_to(upmem->set, DPU_MRAM_HEAP_POINTER_NAME, offset, src, bytes, DPU_XFER_DEFAULT),
             "copying to all DPUs");
@@ -213,13 +212,10 @@ static int check_reports(struct upmem *upmem) {
     for (uint32_t d = 0; d < upmem->dpus; d++) {
         const struct bfv_report *report = &upmem->reports[d];
         if (report->serial != upmem->serial) {
-            return upmem_fail(upmem, BFV_E_BACKEND,
-                              "DPU %u of %u ended without a report: its program stopped early", d,
-                              upmem->dpus);
+            return upmem_blame(upmem, d, "ended without a report: its program stopped early");
         }
         if (report->status != BFV_DPU_OK) {
-            return upmem_fail(upmem, BFV_E_BACKEND, "DPU %u of %u refused command 0x%x (status %u)", d,
-                              upmem->dpus, upmem->command, report->status);
+            return upmem_blame(upmem, d, "refused command 0x%x (status %u)", upmem->command, report->status);
         }
     }
     return BFV_OK;
@@ -243,7 +239,7 @@ int upmem_launch_begin(struct upmem *upmem) {
     upmem->launched = upmem_clock();
     upmem->backend->stats.host_to_dpu += upmem->launched - start;
     if (status == BFV_OK) {
-        status = device(upmem, dpu_launch(upmem->set, DPU_ASYNCHRONOUS), "running the DPUs");
+        status = upmem_device_status(upmem, upmem_device_start(upmem), "running the DPUs");
     }
     upmem->running = status == BFV_OK;
     if (upmem->running) {
@@ -257,10 +253,11 @@ static int end_run(struct upmem *upmem) {
     bfv_stats *stats = &upmem->backend->stats;
     watch(upmem);
     upmem->running = false;
-    int status = device(upmem, dpu_sync(upmem->set), "running the DPUs");
+    int status = upmem_device_status(upmem, dpu_sync(upmem->set), "running the DPUs");
     const uint64_t start = upmem_clock();
     stats->kernel += (upmem->ended != 0 ? upmem->ended : start) - upmem->launched;
     if (status != BFV_OK) {
+        upmem_blame_faulty(upmem);
         return status;
     }
     upmem_record_end(upmem);
@@ -293,129 +290,4 @@ void upmem_forget(struct upmem *upmem, const void *acc) {
 int upmem_launch(struct upmem *upmem) {
     const int status = upmem_launch_begin(upmem);
     return status == BFV_OK ? upmem_launch_end(upmem) : status;
-}
-
-/* ---- the set of DPUs --------------------------------------------------------------- */
-
-/* The folder of programs beside this plug-in, with room for a name: false when it's too long. */
-static bool program_path(const char *name, const char *suffix, char *out, size_t size) {
-    Dl_info info;
-    if (dladdr(&family_ntt, &info) == 0 || info.dli_fname == NULL) {
-        return false;
-    }
-    const char *slash = strrchr(info.dli_fname, '/');
-    const int folder = slash == NULL ? 0 : (int)(slash - info.dli_fname) + 1;
-    const int length = snprintf(out, size, "%.*sdpu/%s%s", folder, info.dli_fname, name, suffix);
-    return length > 0 && (size_t)length < size;
-}
-
-/* Whether the environment's profiles, which the backend's would win over, have a key ("timeout="). */
-static bool environment_names(const char *key) {
-    static const char *const names[] = {"UPMEM_PROFILE_BASE", "UPMEM_PROFILE"};
-    bool found = false;
-    for (uint32_t i = 0; i < 2; i++) {
-        const char *value = getenv(names[i]);
-        found |= value != NULL && strstr(value, key) != NULL;
-    }
-    return found;
-}
-
-#ifdef DPUSIM
-static bool is_strict(uint32_t strict) {
-    if (strict == BFV_SIM_DEFAULT) {
-        const char *mode = getenv("PYBFV_SIM");
-        return mode == NULL || strcmp(mode, "faithful") != 0; /* the binding refuses other words */
-    }
-    return strict == BFV_SIM_STRICT;
-}
-
-/* Milliseconds for one DPU's run in strict mode: long, as real jobs are and loops have an end. */
-#define STRICT_TIMEOUT "timeout=3600000,"
-#endif
-
-int upmem_device_open(struct upmem *upmem, const bfv_options *options, const char *program) {
-    char profile[512], path[4096];
-    const char *user = options->profile == NULL ? "" : options->profile;
-    const char *comma = user[0] == '\0' ? "" : ",";
-#ifdef DPUSIM
-    const bool strict = is_strict(options->strict);
-    const char *suffix = strict ? ".strict.so" : ".sim.so";
-    const char *timeout = strict && !environment_names("timeout=") ? STRICT_TIMEOUT : "";
-    const int length = snprintf(profile, sizeof profile, "backend=simulator,nrDpusPerCI=8,%sstrict=%d%s%s",
-                                timeout, strict, comma, user); /* the user's come last and win */
-    const uint32_t wanted = options->dpus == 0 ? (uint32_t)DEFAULT_SIM_DPUS : options->dpus;
-#else
-    const char *suffix = ".dpu";
-    /* hardware, unless it is the vendor's simulator that the environment asks for */
-    const char *backend = environment_names("backend=") ? "" : "backend=hw";
-    const int length =
-        snprintf(profile, sizeof profile, "%s%s%s", backend, backend[0] == '\0' ? "" : comma, user);
-    const uint32_t wanted = options->dpus == 0 ? DPU_ALLOCATE_ALL : options->dpus;
-#endif
-    if (length < 0 || (size_t)length >= sizeof profile) {
-        return upmem_fail(upmem, BFV_E_ARGUMENT, "the profile is too long");
-    }
-    if (!program_path(program, suffix, path, sizeof path)) {
-        return upmem_fail(upmem, BFV_E_UNSUPPORTED, "the folder of the DPU programs can't be found");
-    }
-    dpu_error_t error = dpu_alloc(wanted, profile, &upmem->set);
-    if (error != DPU_OK) {
-        (void)device(upmem, error, "allocating DPUs");
-        /* More than there are? Then the number is at fault, not the machine. */
-        uint32_t exist = 0;
-        if (error == DPU_ERR_ALLOCATION && wanted != DPU_ALLOCATE_ALL &&
-            dpu_alloc(DPU_ALLOCATE_ALL, profile, &upmem->set) == DPU_OK) {
-            (void)dpu_get_nr_dpus(upmem->set, &exist);
-            (void)dpu_free(upmem->set);
-        }
-        upmem->set = (struct dpu_set_t){0};
-        if (exist != 0) {
-            return upmem_fail(upmem, BFV_E_ARGUMENT, "%u DPUs were asked for, %u are free", wanted, exist);
-        }
-        return error == DPU_ERR_INVALID_PROFILE ? BFV_E_ARGUMENT : BFV_E_UNSUPPORTED;
-    }
-    int status = device(upmem, dpu_get_nr_dpus(upmem->set, &upmem->dpus), "counting DPUs");
-    struct dpu_program_t *loaded = NULL;
-    if (status == BFV_OK) {
-        status = device(upmem, dpu_load(upmem->set, path, &loaded), path);
-        if (status != BFV_OK) {
-            status = BFV_E_UNSUPPORTED; /* not built, or built for another SDK */
-        }
-    }
-#ifdef DPUSIM
-    if (status == BFV_OK) {
-        status = device(upmem, dpusim_set_tasklets(upmem->set, upmem->tasklets), "setting tasklets");
-    }
-#endif
-    struct dpu_symbol_t heap = {0};
-    if (status == BFV_OK) {
-        status =
-            device(upmem, dpu_get_symbol(loaded, DPU_MRAM_HEAP_POINTER_NAME, &heap), "finding the MRAM heap");
-    }
-    upmem->mram.size = heap.size / BFV_ALIGN * BFV_ALIGN;
-    /* Tests make MRAM small, to force rounds. */
-    const char *limit = getenv("PYBFV_MRAM_LIMIT");
-    if (limit != NULL) {
-        const unsigned long bytes = strtoul(limit, NULL, 10) / BFV_ALIGN * BFV_ALIGN;
-        upmem->mram.size = bytes < upmem->mram.size ? (uint32_t)bytes : upmem->mram.size;
-    }
-    if (status == BFV_OK) {
-        upmem->args = calloc(upmem->dpus, sizeof *upmem->args);
-        upmem->reports = calloc(upmem->dpus, sizeof *upmem->reports);
-        status = upmem->args == NULL || upmem->reports == NULL ? BFV_E_MEMORY : BFV_OK;
-    }
-    return status;
-}
-
-void upmem_device_close(struct upmem *upmem) {
-    if (upmem->dpus != 0) {
-        (void)dpu_free(upmem->set);
-    }
-    mram_close(&upmem->mram);
-    for (uint32_t i = 0; i < UPMEM_STAGES; i++) {
-        buffer_free(upmem->stage[i]);
-    }
-    free(upmem->args);
-    free(upmem->reports);
-    free(upmem->record.events);
 }

@@ -73,6 +73,11 @@ uint32_t slices_count(const struct slices *slices, uint32_t dpu) {
     return dpu < slices->wide ? slices->units : slices->units - 1;
 }
 
+uint32_t slices_owner(const struct slices *slices, uint32_t unit) {
+    const uint32_t wide = slices->wide * slices->units;
+    return unit < wide ? unit / slices->units : slices->wide + (unit - wide) / (slices->units - 1);
+}
+
 void slices_gather(const struct slices *slices, const bfv_ring *ring, uint32_t dpu, const uint32_t *x,
                    uint32_t parts, uint32_t *out) {
     const uint32_t first = slices_first(slices, dpu), count = slices_count(slices, dpu);

@@ -179,15 +179,34 @@ static int merge_group(struct upmem *upmem, const struct limb_task *task, const 
     const uint32_t n = limb_family_of(upmem)->form.ring->n, polys = polys_out(task->command);
     const size_t words = limb_result_words(upmem, task), range = grid->range * words;
     int status = BFV_OK;
+    uint32_t *truth = NULL;
+    if (upmem->suspicious && task->origin.a != NULL) {
+        uint64_t first = 0;
+        const uint64_t count = grid_pairs(grid, task->pairs, group, 0, UINT64_MAX, &first);
+        truth = limb_truth_alloc(upmem);
+        status = truth == NULL ? BFV_E_MEMORY : limb_truth(upmem, task, first, count, truth);
+    }
     for (uint32_t s = 0; s < grid->slices; s++) {
-        const uint32_t *from = stage + (group * grid->slices + s) * polys * range;
+        const uint32_t dpu = group * grid->slices + s;
+        const uint32_t *from = stage + dpu * polys * range;
         const uint32_t first = s * grid->range, length = n - first < grid->range ? n - first : grid->range;
         for (uint32_t p = 0; p < polys && status == BFV_OK; p++) {
             uint32_t *to = out + ((size_t)p * n + first) * words;
             status = task->integer ? limb_add_integers(upmem, to, from + p * range, length)
                                    : limb_add_returned(upmem, to, from + p * range, length * words);
+            if (status == BFV_E_BACKEND) {
+                status =
+                    upmem_blame(upmem, dpu, "%s",
+                                task->integer ? "returned an integer that is too large" : LIMB_TOO_LARGE);
+            } else if (status == BFV_OK && truth != NULL &&
+                       !limb_is_true(upmem, task, truth + p * ring_poly_words(upmem->backend->ring), first,
+                                     length, from + p * range)) {
+                status = upmem_blame(upmem, dpu, "gave a wrong result, in coefficients %u to %u", first,
+                                     first + length - 1);
+            }
         }
     }
+    buffer_free(truth);
     return status;
 }
 
@@ -246,8 +265,8 @@ static int finish_products(struct upmem *upmem, void *data, int status) {
 }
 
 int limb_accumulate(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a, struct limb_operand b,
-                    uint64_t pairs) {
-    struct limb_task task = {.command = BFV_CMD_LIMB_TENSOR, .pairs = pairs};
+                    uint64_t pairs, struct limb_origin origin) {
+    struct limb_task task = {.origin = origin, .command = BFV_CMD_LIMB_TENSOR, .pairs = pairs};
     const int status = limb_begin(upmem, &task, a, b);
     if (status == BFV_OK) {
         limb_family_of(upmem)->left = task;

@@ -84,15 +84,6 @@ struct residue_job {
     uint32_t *out; /* [3][L + K][N], coefficient form */
 };
 
-/* x mod p, x of `words` words. */
-static uint32_t residue(const uint32_t *x, uint32_t words, const struct zq_mod *mod) {
-    uint32_t r = 0;
-    for (uint32_t i = words; i-- > 0;) {
-        r = zq_reduce64((uint64_t)r << 32 | x[i], mod);
-    }
-    return r;
-}
-
 /* Plane `index` of all three parts. */
 static void residue_plane(void *argument, uint32_t index) {
     const struct residue_job *job = argument;
@@ -100,7 +91,7 @@ static void residue_plane(void *argument, uint32_t index) {
     const uint32_t n = job->full->n, limbs = job->family->form.limbs, p = mod->p;
     const uint32_t words = LIMB_ACC(limbs), lazy = LIMB_LAZY(limbs);
     const size_t poly = ring_poly_words(job->full), at = (size_t)index * n;
-    const uint32_t h = residue(job->family->half, limbs, mod);
+    const uint32_t h = limb_residue(job->family->half, limbs, mod);
     const uint32_t pairs = zq_reduce64(job->pairs, mod);
     const uint32_t square = zq_mul(zq_mul(h, h, mod), pairs, mod);
     uint32_t top = zq_reduce64(1, mod); /* 2^(32 words) */
@@ -112,8 +103,8 @@ static void residue_plane(void *argument, uint32_t index) {
     uint32_t total[3] = {0, 0, 0};
     for (uint32_t c = 0; c < n; c++) {
         const uint32_t *const shift = job->family->shifts + (size_t)c * lazy;
-        part[0][c] = residue(shift, limbs + 1, mod);
-        part[2][c] = residue(shift + (size_t)n * lazy, limbs + 1, mod);
+        part[0][c] = limb_residue(shift, limbs + 1, mod);
+        part[2][c] = limb_residue(shift + (size_t)n * lazy, limbs + 1, mod);
         part[1][c] = zq_add(part[0][c], part[2][c], p);
         for (uint32_t k = 0; k < 3; k++) {
             total[k] = zq_add(total[k], part[k][c], p);
@@ -126,7 +117,7 @@ static void residue_plane(void *argument, uint32_t index) {
         for (uint32_t c = 0; c < n; c++, x += words) {
             below = zq_add(below, part[k][c], p);
             const uint32_t jw = zq_sub(zq_add(below, below, p), total[k], p);
-            uint32_t r = residue(x, words, mod);
+            uint32_t r = limb_residue(x, words, mod);
             r = x[words - 1] >> 31 != 0 ? zq_sub(r, top, p) : r;
             r = zq_sub(r, zq_mul(h, jw, mod), p);
             const uint32_t j2 = 2 * c + 2 < n ? n - 2 * c - 2 : 2 * c + 2 - n; /* |2 c + 2 - N| */
@@ -177,15 +168,18 @@ static int finish(struct upmem *upmem, void *data, int status) {
 }
 
 int limb_accumulate_scaled(struct upmem *upmem, struct bfv_acc *acc, struct limb_operand a,
-                           struct limb_operand b, uint64_t pairs) {
+                           struct limb_operand b, uint64_t pairs, struct limb_origin origin) {
     struct limb_family *family = limb_family_of(upmem);
     int status = BFV_OK;
     /* at most so many pairs at a time, as their sum is not reduced */
     for (uint64_t done = 0; status == BFV_OK && done < pairs; done += BFV_LIMB_PAIRS) {
         const struct limb_operand x = {a.words + done * a.stride, a.stride};
         const struct limb_operand y = {b.words + done * b.stride, b.stride};
-        struct limb_task task = {
-            .command = BFV_CMD_LIMB_TENSOR, .integer = true, .pairs = limb_min(pairs - done, BFV_LIMB_PAIRS)};
+        const size_t skip = (size_t)done * origin.stride;
+        struct limb_task task = {.origin = {origin.a + skip, origin.b + skip, origin.stride, 2},
+                                 .command = BFV_CMD_LIMB_TENSOR,
+                                 .integer = true,
+                                 .pairs = limb_min(pairs - done, BFV_LIMB_PAIRS)};
         status = limb_begin(upmem, &task, x, y); /* ends the launch before, which family->shifts is of */
         if (status == BFV_OK) {
             status = sum_shifts(upmem, x, y, task.pairs);

@@ -56,6 +56,32 @@ static void slice(struct upmem *upmem, const struct runs *runs, const uint32_t *
     upmem_parallel(upmem, upmem->dpus, slice_share, &job);
 }
 
+/* BFV_E_BACKEND, and the DPU blamed, when a sum holds what is not below q; where there is a suspicion, or
+ * what is not true. */
+static int look_at_runs(struct upmem *upmem, const struct runs *runs, const uint32_t *total) {
+    const struct limb_family *family = limb_family_of(upmem);
+    const uint32_t limbs = family->form.limbs, n = family->form.ring->n;
+    uint32_t *truth = NULL;
+    int status = BFV_OK;
+    if (upmem->suspicious) {
+        truth = limb_truth_alloc(upmem);
+        status =
+            truth == NULL ? BFV_E_MEMORY : limb_truth(upmem, &family->left, 0, family->left.pairs, truth);
+    }
+    for (uint64_t at = 0; status == BFV_OK && at < runs->words; at += limbs) {
+        const uint32_t dpu = (uint32_t)(at / runs->width), k = (uint32_t)(at / limbs);
+        if (limb_less(total + at, family->form.modulus.q, limbs) == 0) {
+            status = upmem_blame(upmem, dpu, LIMB_TOO_LARGE);
+        } else if (truth != NULL &&
+                   !limb_is_true(upmem, &family->left, truth + k / n * ring_poly_words(family->form.ring),
+                                 k % n, 1, total + at)) {
+            status = upmem_blame(upmem, dpu, "gave a wrong result, in coefficient %u", k % n);
+        }
+    }
+    buffer_free(truth);
+    return status;
+}
+
 /* Fetches the sums of a launch that was left and adds them. */
 static int finish_sum(struct upmem *upmem, void *data, int status) {
     struct bfv_acc *acc = data;
@@ -70,6 +96,9 @@ static int finish_sum(struct upmem *upmem, void *data, int status) {
     }
     if (status == BFV_OK) {
         slice(upmem, &runs, sums, 0, 1, total, true);
+        status = look_at_runs(upmem, &runs, total);
+    }
+    if (status == BFV_OK) {
         status = limb_add_returned(upmem, limb_acc_of(acc)->words, total, runs.words);
     }
     buffer_free(total);
@@ -77,7 +106,8 @@ static int finish_sum(struct upmem *upmem, void *data, int status) {
     return status;
 }
 
-int limb_sum(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src, size_t stride, uint64_t count) {
+int limb_sum(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src, size_t stride, uint64_t count,
+             struct limb_origin origin) {
     const struct runs runs = runs_of(upmem, acc->parts);
     const uint64_t term = runs.width * sizeof *src;
     const uint64_t batch = limb_batch(upmem, count, term, term);
@@ -121,7 +151,8 @@ int limb_sum(struct upmem *upmem, struct bfv_acc *acc, const uint32_t *src, size
         now = next;
     }
     if (status == BFV_OK) {
-        limb_family_of(upmem)->left.offset = out->offset;
+        limb_family_of(upmem)->left =
+            (struct limb_task){.origin = origin, .pairs = count, .offset = out->offset};
         upmem_leave(upmem, finish_sum, acc);
     }
     mram_free(&upmem->mram, terms);

@@ -14,8 +14,8 @@
 /* Host bytes that move at a time, over all DPUs: they stay in cache. */
 enum { NTT_CHUNK_BYTES = 8 << 20 };
 
-/* What is said of a word that no computation gives. */
-#define NTT_NO_RESIDUE "a DPU returned a word that is not below its prime"
+/* What is said of a DPU whose word no computation gives. */
+#define NTT_NO_RESIDUE "returned a word that is not below its prime"
 
 /* Primes, and how their planes lie on the DPUs: those of q, or with the wide ones after them. */
 struct ntt_base {
@@ -58,6 +58,11 @@ struct ntt_family {
 
 static inline struct ntt_family *family_of(const struct upmem *upmem) {
     return upmem->family;
+}
+
+/* The DPU that has coefficient c of plane i. */
+static inline uint32_t ntt_base_owner(const struct ntt_base *base, uint32_t i, uint32_t c) {
+    return slices_owner(&base->slices, i * base->slices.per_plane + c / BFV_UNIT);
 }
 
 /* MRAM bytes of a ciphertext of `parts` parts. */

@@ -74,6 +74,18 @@ int ntt_send(struct upmem *upmem, const struct ntt_base *base, const uint32_t *x
     return status != BFV_OK ? status : settled;
 }
 
+/* Of words that the DPUs returned one is no residue. */
+static int blame_residue(struct upmem *upmem, const struct ntt_base *base, const uint32_t *x) {
+    const bfv_ring *ring = base->ring;
+    size_t at = 0;
+    while (x[at] < ring->prime[at / ring->n % ring->count].p) {
+        at++;
+    }
+    const uint32_t dpu =
+        ntt_base_owner(base, (uint32_t)(at / ring->n % ring->count), (uint32_t)(at % ring->n));
+    return upmem_blame(upmem, dpu, NTT_NO_RESIDUE);
+}
+
 int ntt_receive(struct upmem *upmem, const struct ntt_base *base, uint32_t offset, uint64_t count,
                 uint32_t parts, uint32_t *x) {
     const uint64_t each = slice_bytes(base, parts), chunk = chunk_of(upmem, base, parts);
@@ -92,7 +104,7 @@ int ntt_receive(struct upmem *upmem, const struct ntt_base *base, uint32_t offse
                 .base = base, .from = stage, .to = x + at * step, .step = step, .count = now, .parts = parts};
             upmem_parallel(upmem, upmem->dpus, scatter_dpu, &job);
             if (bfv_check_residues(base->ring, job.to, now * parts) != BFV_OK) {
-                status = upmem_fail(upmem, BFV_E_BACKEND, NTT_NO_RESIDUE);
+                status = blame_residue(upmem, base, job.to);
             }
             upmem->backend->stats.dpu_to_host += upmem_clock() - start;
         }

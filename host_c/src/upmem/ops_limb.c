@@ -34,7 +34,7 @@ int limb_add_returned(struct upmem *upmem, uint32_t *x, const uint32_t *y, uint6
     const struct limb_form *form = &limb_family_of(upmem)->form;
     for (uint64_t k = 0; k < words; k += form->limbs) {
         if (limb_less(y + k, form->modulus.q, form->limbs) == 0) {
-            return upmem_fail(upmem, BFV_E_BACKEND, "a DPU returned a coefficient that is not below q");
+            return upmem_fail(upmem, BFV_E_BACKEND, "a DPU " LIMB_TOO_LARGE);
         }
     }
     for (uint64_t k = 0; k < words; k += form->limbs) {
@@ -109,7 +109,7 @@ static int from_limbs(struct upmem *upmem, const uint32_t *src, uint64_t polys, 
     upmem->backend->stats.convert += upmem_clock() - start;
     for (uint32_t i = 0; i < job.workers; i++) {
         if (status[i] != BFV_OK) {
-            return upmem_fail(upmem, BFV_E_BACKEND, "a DPU returned a coefficient that is not below q");
+            return upmem_fail(upmem, BFV_E_BACKEND, "a DPU " LIMB_TOO_LARGE);
         }
     }
     return BFV_OK;
@@ -207,6 +207,18 @@ static size_t acc_words(const struct upmem *upmem, const struct bfv_acc *acc) {
                                        : acc->parts * limb_poly_words(&limb_family_of(upmem)->form);
 }
 
+static const bfv_ring *limb_check_ring(const struct upmem *upmem, const struct bfv_acc *acc) {
+    (void)acc; /* an integer that is right mod q is right: an error is no multiple of q */
+    return upmem->backend->ring;
+}
+
+static const uint32_t *limb_terms(const struct upmem *upmem, const struct bfv_acc *acc,
+                                  const struct bfv_array *a) {
+    (void)upmem;
+    (void)acc;
+    return upmem_words(a);
+}
+
 static int limb_acc_new(struct upmem *upmem, struct bfv_acc *acc) {
     const size_t bytes = acc_words(upmem, acc) * sizeof(uint32_t);
     struct limb_acc *data = calloc(1, sizeof *data);
@@ -237,7 +249,10 @@ static int limb_acc_add_terms(struct upmem *upmem, struct bfv_acc *acc, const st
     if (limbs == NULL) {
         return status;
     }
-    return limb_sum(upmem, acc, limbs + (size_t)first * words, (size_t)stride * words, count);
+    const size_t ciphertext = a->parts * ring_poly_words(upmem->backend->ring);
+    const struct limb_origin origin = {upmem_words(a) + (size_t)first * ciphertext, NULL,
+                                       (size_t)stride * ciphertext, a->parts};
+    return limb_sum(upmem, acc, limbs + (size_t)first * words, (size_t)stride * words, count, origin);
 }
 
 static int limb_acc_mul(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_array *a, uint64_t first_a,
@@ -251,8 +266,12 @@ static int limb_acc_mul(struct upmem *upmem, struct bfv_acc *acc, const struct b
     }
     const struct limb_operand x = {left + (size_t)first_a * words, (size_t)stride * words};
     const struct limb_operand y = {right + (size_t)first_b * words, (size_t)stride * words};
-    return acc->kind == BFV_ACC_SCALED ? limb_accumulate_scaled(upmem, acc, x, y, count)
-                                       : limb_accumulate(upmem, acc, x, y, count);
+    const size_t ciphertext = 2 * ring_poly_words(upmem->backend->ring);
+    const struct limb_origin origin = {upmem_words(a) + (size_t)first_a * ciphertext,
+                                       upmem_words(b) + (size_t)first_b * ciphertext,
+                                       (size_t)stride * ciphertext, 2};
+    return acc->kind == BFV_ACC_SCALED ? limb_accumulate_scaled(upmem, acc, x, y, count, origin)
+                                       : limb_accumulate(upmem, acc, x, y, count, origin);
 }
 
 static int limb_acc_merge(struct upmem *upmem, struct bfv_acc *acc, const struct bfv_acc *other) {
@@ -348,6 +367,9 @@ const struct family_ops family_limb = {
     .open = limb_open,
     .close = limb_close,
     .array_drop = limb_array_drop,
+    .check_ring = limb_check_ring,
+    .terms = limb_terms,
+    .owner = NULL,
     .acc_new = limb_acc_new,
     .acc_drop = limb_acc_drop,
     .acc_add = limb_acc_add_terms,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../cpu/kernels.h"
+#include "guard.h"
 #include "ntt_family.h"
 
 /* Ciphertexts of a round, where MRAM has room. */
@@ -249,6 +250,23 @@ static void ntt_array_drop(struct upmem *upmem, struct upmem_array *array) {
     ntt_cache_drop(upmem, array->cache);
 }
 
+static const bfv_ring *ntt_check_ring(const struct upmem *upmem, const struct bfv_acc *acc) {
+    const struct ntt_family *family = family_of(upmem);
+    return acc->kind == BFV_ACC_SCALED ? family->full.ring : family->q.ring;
+}
+
+static const uint32_t *ntt_terms(const struct upmem *upmem, const struct bfv_acc *acc,
+                                 const struct bfv_array *a) {
+    const struct ntt_cache *cache = ((const struct upmem_array *)a->data)->cache;
+    (void)upmem;
+    return acc->kind == BFV_ACC_SCALED ? cache->lifted : upmem_words(a);
+}
+
+static uint32_t ntt_owner(const struct upmem *upmem, const bfv_ring *ring, uint32_t i, uint32_t c) {
+    const struct ntt_family *family = family_of(upmem);
+    return ntt_base_owner(ring == family->full.ring ? &family->full : &family->q, i, c);
+}
+
 static int ntt_acc_new(struct upmem *upmem, struct bfv_acc *acc) {
     struct ntt_acc *data = calloc(1, sizeof *data);
     if (data == NULL) {
@@ -471,7 +489,11 @@ static int transform_round(struct upmem *upmem, bool inverse, uint32_t offset, c
     }
     for (uint64_t k = 0; k < count && status == BFV_OK; k++) {
         if (!ring->body->check(stage + k * ring->n, ring->n, ring->prime[(first + k) % ring->count].p)) {
-            status = upmem_fail(upmem, BFV_E_BACKEND, NTT_NO_RESIDUE);
+            status = upmem_blame(upmem, (uint32_t)(k / each), NTT_NO_RESIDUE);
+        } else if (upmem->guard != NULL &&
+                   !guard_transform_is_right(upmem, (uint32_t)((first + k) % ring->count), inverse,
+                                             x + (first + k) * ring->n, stage + k * ring->n)) {
+            status = upmem_blame(upmem, (uint32_t)(k / each), "gave a wrong transform");
         }
     }
     if (status == BFV_OK) {
@@ -512,6 +534,9 @@ const struct family_ops family_ntt = {
     .open = ntt_open,
     .close = ntt_close,
     .array_drop = ntt_array_drop,
+    .check_ring = ntt_check_ring,
+    .terms = ntt_terms,
+    .owner = ntt_owner,
     .acc_new = ntt_acc_new,
     .acc_drop = ntt_acc_drop,
     .acc_add = ntt_acc_add,

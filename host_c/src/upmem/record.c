@@ -91,7 +91,8 @@ void upmem_record_end(struct upmem *upmem) {
     struct dpu_set_t dpu;
     uint32_t index = 0;
     DPU_FOREACH(upmem->set, dpu, index) {
-        if (index == upmem->record.busiest && dpusim_last_launch(dpu, &launch) == DPU_OK) {
+        if (upmem->places[index].number == upmem->record.busiest &&
+            dpusim_last_launch(dpu, &launch) == DPU_OK) {
             take_moves(&upmem->record.now, &launch);
             count_event(&upmem->record, &upmem->record.now);
         }

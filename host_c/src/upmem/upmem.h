@@ -1,16 +1,17 @@
 /* The UPMEM backend inside: one source for the simulator and for the hardware, over
  * <dpu.h> alone. Two layers:
  *
- *   device   device.c, layout.c, record.c: the set of DPUs, regions of MRAM, transfers, launches,
+ *   device   dpuset.c, device.c, layout.c, record.c: the set of DPUs, regions of MRAM, transfers, launches,
  *            statistics and the SDK's errors. Knows nothing of arithmetic.
  *   family   ops_ntt.c with ntt_memory.c, ops_limb.c with its helpers: struct family_ops,
  *            how arrays and accumulators of one kernel family lie on the DPUs and which
  *            commands compute on them.
  *
- * backend_upmem.c is the table that bfv.c calls, on top of both.
+ * guard.c with check.c stands above both: it checks what DPUs return and has a share that was lost computed
+ * again (guard.h). backend_upmem.c is the table that bfv.c calls, on top of all.
  *
  * Every int is a BFV_* status. A call that fails on the device leaves a sentence in
- * backend->detail (bfv_backend_error).
+ * backend->detail (bfv_backend_error). BFV_E_BACKEND: what the DPUs hold is void, as far as the call used it.
  */
 #ifndef PYBFV_UPMEM_H
 #define PYBFV_UPMEM_H
@@ -53,8 +54,9 @@ struct slices {
 };
 
 struct slices slices_of(const bfv_ring *ring, uint32_t dpus);
-uint32_t slices_first(const struct slices *slices, uint32_t dpu); /* unit */
-uint32_t slices_count(const struct slices *slices, uint32_t dpu); /* units, maybe 0 */
+uint32_t slices_first(const struct slices *slices, uint32_t dpu);  /* unit */
+uint32_t slices_count(const struct slices *slices, uint32_t dpu);  /* units, maybe 0 */
+uint32_t slices_owner(const struct slices *slices, uint32_t unit); /* DPU */
 /* DPU `dpu`'s slice of the ciphertext x[parts][L][N], to out[units][parts][BFV_UNIT], padding zero. */
 void slices_gather(const struct slices *slices, const bfv_ring *ring, uint32_t dpu, const uint32_t *x,
                    uint32_t parts, uint32_t *out);
@@ -87,6 +89,13 @@ struct family_ops {
 
     /* Frees array->cache, which is not NULL. */
     void (*array_drop)(struct upmem *upmem, struct upmem_array *array);
+
+    /* What checks of an accumulator go by: a ring of the primes of its state, or of the first of them; and an
+     * array's ciphertexts in NTT form mod these, after a call on acc that took them. */
+    const bfv_ring *(*check_ring)(const struct upmem *upmem, const struct bfv_acc *acc);
+    const uint32_t *(*terms)(const struct upmem *upmem, const struct bfv_acc *acc, const struct bfv_array *a);
+    /* The DPU at work that has coefficient c of plane i of `ring` in all it computes; NULL: no one has. */
+    uint32_t (*owner)(const struct upmem *upmem, const bfv_ring *ring, uint32_t i, uint32_t c);
 
     /* Accumulators as in backend_ops; acc->data is the family's. */
     int (*acc_new)(struct upmem *upmem, struct bfv_acc *acc);
@@ -130,18 +139,35 @@ struct upmem_record {
     bfv_event now;    /* what it was asked for */
 };
 
+/* One DPU of the set. */
+struct upmem_place {
+    uint32_t rank, index; /* in that rank, among those that are there */
+    uint32_t number;      /* among those at work, or UPMEM_OUT: it gets no data and is not launched */
+    bool bad;             /* it was at fault since the last upmem_device_again */
+};
+
+#define UPMEM_OUT UINT32_MAX
+
+struct guard;
+
 struct upmem {
     struct bfv_backend *backend;
     const struct family_ops *ops;
     void *family; /* the family's */
+    struct guard *guard;
     struct dpu_set_t set;
-    uint32_t dpus;     /* of the set */
-    uint32_t tasklets; /* that work */
-    uint32_t serial;   /* of the last launch */
-    uint32_t command;  /* its command */
-    bool running;      /* it is under way, as far as anybody asked */
-    uint64_t launched; /* when it began */
-    uint64_t ended;    /* when it was seen to have ended, 0 until then */
+    bool allocated;
+    uint32_t all;               /* DPUs of the set */
+    uint32_t dpus;              /* of them at work: all that others number and count */
+    struct upmem_place *places; /* [all] */
+    char *path;                 /* of the program */
+    uint32_t tasklets;          /* that work */
+    uint32_t serial;            /* of the last launch */
+    uint32_t command;           /* its command */
+    bool suspicious;            /* every share of a result is to be looked at, as one was wrong */
+    bool running;               /* it is under way, as far as anybody asked */
+    uint64_t launched;          /* when it began */
+    uint64_t ended;             /* when it was seen to have ended, 0 until then */
     struct upmem_left left;
     struct mram mram;
     struct bfv_args *args;         /* [dpus], for upmem_launch */
@@ -163,6 +189,27 @@ static inline const uint32_t *upmem_words(const struct bfv_array *array) {
  * before an error, close frees. */
 int upmem_device_open(struct upmem *upmem, const bfv_options *options, const char *program);
 void upmem_device_close(struct upmem *upmem);
+
+/* The DPUs as after open, all that they held forgotten, without those that were blamed since the last time;
+ * but when there would be no other left, with them. *out: the DPUs that were left out now. The family must be
+ * closed. */
+int upmem_device_again(struct upmem *upmem, uint32_t *out);
+
+/* Launches all DPUs at work, asynchronously. */
+dpu_error_t upmem_device_start(struct upmem *upmem);
+
+/* "rank 1 DPU 3 (number 11 of 64)" for one at work. */
+struct upmem_name {
+    char text[64];
+};
+struct upmem_name upmem_name_of(const struct upmem *upmem, uint32_t dpu);
+/* BFV_E_BACKEND with the SDK's words, or BFV_OK. */
+int upmem_device_status(struct upmem *upmem, dpu_error_t error, const char *what);
+/* Blames a DPU at work: its name and a sentence to backend->detail; returns BFV_E_BACKEND. */
+int upmem_blame(struct upmem *upmem, uint32_t dpu, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Blames the DPUs at work that the SDK says are in fault, and adds the first one's name to the detail. */
+void upmem_blame_faulty(struct upmem *upmem);
 
 /* Host memory for dpus * bytes; contents undefined. NULL when there is none. which: < UPMEM_STAGES. */
 uint32_t *upmem_stage(struct upmem *upmem, uint32_t which, uint64_t bytes);
