@@ -1,8 +1,14 @@
 /* The DPU's bodies of terms.h, included by it alone; their twins in C stand there. tests/dpu runs the text of
  * these statements against the twins, and counts.
  *
- * Accumulated words sit in odd registers where there are enough, and the product that is added, r14, is even:
- * two sources of equal parity cost a cycle. d14 is r14 and r15, both free once the last term is added.
+ * Accumulated words sit in odd registers, all but one, and factors, their halves and the product that is
+ * added, r14, in even ones: two sources of equal parity may cost a cycle, and so may a source and what the
+ * instruction before wrote.
+ *
+ *     t0 m0 h0  t1 m1 h1  t2 m2 h2      a0 or c0   a1 or c1   b0   b1   halves
+ *     r1 r3 r5  r7 r9 r11 r13 r15 r12   r2         r4         r6   r8   r10, r0
+ *
+ * The pair d2 is r2 and r3, free once the last term is added and the first sum put together.
  */
 #ifndef PYBFV_TERMS_ASM_H
 #define PYBFV_TERMS_ASM_H
@@ -42,71 +48,62 @@
 /* The 64-bit word at s + `at` += (t, m, h). 7 instructions. */
 #define TERMS_FOLD(at, t, m, h)                                              \
     W_JOIN(h, t, m, "r14")                                                   \
-    "ld d14, %[s], " #at "\n\t" W3(add, "r15", "r15", t)                     \
-    W3(addc, "r14", "r14", h) "sd %[s], " #at ", d14\n\t"
+    "ld d2, %[s], " #at "\n\t" W3(add, "r3", "r3", t)                        \
+    W3(addc, "r2", "r2", h) "sd %[s], " #at ", d2\n\t"
 #define TERMS_NEXT(step) "add %[x], %[x], " step "\n\t" "sub r14, %[x], %[end], nz, 1b\n\t"
+#define TERMS_0 "r1", "r3", "r5"
+#define TERMS_1 "r7", "r9", "r11"
+#define TERMS_2 "r13", "r15", "r12"
+#define TERMS_APPLY(macro, ...) macro(__VA_ARGS__)
+#define TERMS_BEGIN                                                          \
+    TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1)      \
+    TERMS_APPLY(TERMS_CLEAR, TERMS_2) "1:\n\t"
+#define TERMS_END                                                            \
+    TERMS_APPLY(TERMS_FOLD, 0, TERMS_0) TERMS_APPLY(TERMS_FOLD, 128, TERMS_1) \
+    TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
+#define TERMS_SQUARES                                                        \
+    TERMS_BEGIN "lw r2, %[x], 0\n\t" "lw r4, %[x], 64\n\t"                   \
+    W_HALF("r10", "r2") TERMS_APPLY(TERMS_SQR, TERMS_0, "r2", "r10")         \
+    W_HALF("r10", "r4") TERMS_APPLY(TERMS_SQR, TERMS_2, "r4", "r10")         \
+    W3(add, "r2", "r2", "r4")                                                \
+    W_HALF("r10", "r2") TERMS_APPLY(TERMS_SQR, TERMS_1, "r2", "r10")         \
+    TERMS_NEXT("128") TERMS_END
+#define TERMS_PRODUCTS                                                       \
+    TERMS_BEGIN "lw r2, %[x], 0\n\t" "lw r6, %[x], 128\n\t"                  \
+    W_HALF("r10", "r2") W_HALF("r0", "r6")                                   \
+    TERMS_APPLY(TERMS_MAC, TERMS_0, "r2", "r10", "r6", "r0")                 \
+    "lw r4, %[x], 64\n\t" "lw r8, %[x], 192\n\t"                             \
+    W_HALF("r10", "r4") W_HALF("r0", "r8")                                   \
+    TERMS_APPLY(TERMS_MAC, TERMS_2, "r4", "r10", "r8", "r0")                 \
+    W3(add, "r2", "r2", "r4") W3(add, "r6", "r6", "r8")                      \
+    W_HALF("r10", "r2") W_HALF("r0", "r6")                                   \
+    TERMS_APPLY(TERMS_MAC, TERMS_1, "r2", "r10", "r6", "r0")                 \
+    TERMS_NEXT("256") TERMS_END
 /* clang-format on */
 
-/* The accumulated words; offsets of the three sums are BFV_UNIT words of 64 bits. */
-#define TERMS_WORDS_HELD                                                                                     \
-    register uint32_t t0 __asm__("r1"), m0 __asm__("r3"), h0 __asm__("r5");                                  \
-    register uint32_t t1 __asm__("r7"), m1 __asm__("r9"), h1 __asm__("r11"), t2 __asm__("r13");              \
-    uint32_t m2, h2
-#define TERMS_OUT                                                                                            \
-    [t0] "=&r"(t0), [m0] "=&r"(m0), [h0] "=&r"(h0), [t1] "=&r"(t1), [m1] "=&r"(m1), [h1] "=&r"(h1),          \
-        [t2] "=&r"(t2), [m2] "=&r"(m2), [h2] "=&r"(h2)
-#define TERMS_0 "%[t0]", "%[m0]", "%[h0]"
-#define TERMS_1 "%[t1]", "%[m1]", "%[h1]"
-#define TERMS_2 "%[t2]", "%[m2]", "%[h2]"
-#define TERMS_APPLY(macro, ...) macro(__VA_ARGS__)
-
-_Static_assert(BFV_UNIT == 16, "the offsets in the text: 64 and 128 bytes");
+_Static_assert(BFV_UNIT == 16, "the offsets in the text: a unit is 64 bytes, its sums are 128");
 
 /* s0 += c0^2, s1 += (c0 + c1)^2, s2 += c1^2, as terms.h says. 68 instructions a term and 30. */
 WIDE_INLINE void terms_square(uint64_t *s, const uint32_t *x, uint32_t terms) {
     for (const uint32_t *const last = x + BFV_UNIT; x != last; x++, s++) {
-        TERMS_WORDS_HELD;
         const uint32_t *at = x;
-        register uint32_t a __asm__("r12"), b __asm__("r10");
-        __asm__ volatile(
-            TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1) TERMS_APPLY(
-                TERMS_CLEAR, TERMS_2) "1:\n\tlw %[a], %[x], 0\n\tlw %[b], %[x], 64\n\t" W_HALF("r15", "%[a]")
-                TERMS_APPLY(TERMS_SQR, TERMS_0, "%[a]", "r15") W_HALF("r15", "%[b]")
-                    TERMS_APPLY(TERMS_SQR, TERMS_2, "%[b]", "r15") W3(add, "%[a]", "%[a]", "%[b]")
-                        W_HALF("r15", "%[a]") TERMS_APPLY(TERMS_SQR, TERMS_1, "%[a]", "r15") TERMS_NEXT("128")
-                            TERMS_APPLY(TERMS_FOLD, 0, TERMS_0) TERMS_APPLY(TERMS_FOLD, 128, TERMS_1)
-                                TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
-            : [x] "+&r"(at), TERMS_OUT, [a] "=&r"(a), [b] "=&r"(b)
-            : [s] "r"(s), [end] "r"(x + terms * TERMS_SQUARE)
-            : "r14", "r15", "memory");
+        __asm__ volatile(TERMS_SQUARES
+                         : [x] "+&r"(at)
+                         : [s] "r"(s), [end] "r"(x + terms * TERMS_SQUARE)
+                         : "r1", "r2", "r3", "r4", "r5", "r7", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+                           "memory");
     }
 }
 
 /* s0 += a0 b0, s1 += (a0 + a1)(b0 + b1), s2 += a1 b1, as terms.h says. 110 instructions a term and 30. */
 WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, uint32_t terms) {
     for (const uint32_t *const last = x + BFV_UNIT; x != last; x++, s++) {
-        TERMS_WORDS_HELD;
         const uint32_t *at = x;
-        register uint32_t a0 __asm__("r12"), a1 __asm__("r10"), bh __asm__("r8");
-        uint32_t b0, b1;
-        __asm__ volatile(
-            TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1)
-                TERMS_APPLY(TERMS_CLEAR, TERMS_2) "1:\n\tlw %[a0], %[x], 0\n\tlw %[b0], %[x], 128\n\t" W_HALF(
-                    "r15", "%[a0]") W_HALF("%[bh]", "%[b0]")
-                    TERMS_APPLY(TERMS_MAC, TERMS_0, "%[a0]", "r15", "%[b0]",
-                                "%[bh]") "lw %[a1], %[x], 64\n\tlw %[b1], %[x], 192\n\t" W_HALF("r15",
-                                                                                                "%[a1]")
-                        W_HALF("%[bh]", "%[b1]") TERMS_APPLY(TERMS_MAC, TERMS_2, "%[a1]", "r15", "%[b1]",
-                                                             "%[bh]") W3(add, "%[a0]", "%[a0]", "%[a1]")
-                            W3(add, "%[b0]", "%[b0]", "%[b1]") W_HALF("r15", "%[a0]") W_HALF("%[bh]", "%[b0]")
-                                TERMS_APPLY(TERMS_MAC, TERMS_1, "%[a0]", "r15", "%[b0]", "%[bh]")
-                                    TERMS_NEXT("256") TERMS_APPLY(TERMS_FOLD, 0, TERMS_0)
-                                        TERMS_APPLY(TERMS_FOLD, 128, TERMS_1)
-                                            TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
-            : [x] "+&r"(at),
-              TERMS_OUT, [a0] "=&r"(a0), [a1] "=&r"(a1), [b0] "=&r"(b0), [b1] "=&r"(b1), [bh] "=&r"(bh)
-            : [s] "r"(s), [end] "r"(x + terms * TERMS_PRODUCT)
-            : "r14", "r15", "memory");
+        __asm__ volatile(TERMS_PRODUCTS
+                         : [x] "+&r"(at)
+                         : [s] "r"(s), [end] "r"(x + terms * TERMS_PRODUCT)
+                         : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12",
+                           "r13", "r14", "r15", "memory");
     }
 }
 
@@ -118,23 +115,24 @@ WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, uint32_t terms) {
 #define TERMS_ONTO(at, sum)                                                  \
     "ld d14, %[s], " #at "\n\t" W3(add, "r15", "r15", sum) W3(addc, "r14", "r14", "0") \
     "sd %[s], " #at ", d14\n\t"
+#define TERMS_ZERO(x) "move " x ", 0\n\t"
+/* Low words are r15 when they are added, high ones r14: their sums have the other parity. */
+#define TERMS_SUMS                                                           \
+    TERMS_ZERO("r0") TERMS_ZERO("r1") TERMS_ZERO("r2") TERMS_ZERO("r3")      \
+    TERMS_ZERO("r4") TERMS_ZERO("r5") TERMS_ZERO("r6") TERMS_ZERO("r7") "1:\n\t" \
+    TERMS_PAIR(0, "r0", "r1") TERMS_PAIR(8, "r2", "r3")                      \
+    TERMS_PAIR(16, "r4", "r5") TERMS_PAIR(24, "r6", "r7") TERMS_NEXT("%[next]") \
+    TERMS_ONTO(0, "r0") TERMS_ONTO(8, "r1") TERMS_ONTO(16, "r2") TERMS_ONTO(24, "r3") \
+    TERMS_ONTO(32, "r4") TERMS_ONTO(40, "r5") TERMS_ONTO(48, "r6") TERMS_ONTO(56, "r7")
 /* clang-format on */
 
 /* s[j] += the sum of x[j], as terms.h says. 14 instructions a term and 40, for eight words. */
 WIDE_INLINE void terms_sum(uint64_t *s, const uint32_t *x, uint32_t next, uint32_t terms) {
-    uint32_t s0, s1, s2, s3, s4, s5, s6, s7;
     const uint32_t *at = x;
-    __asm__ volatile("move %[s0], 0\n\tmove %[s1], 0\n\tmove %[s2], 0\n\tmove %[s3], 0\n\t"
-                     "move %[s4], 0\n\tmove %[s5], 0\n\tmove %[s6], 0\n\tmove %[s7], 0\n\t"
-                     "1:\n\t" TERMS_PAIR(0, "%[s0]", "%[s1]") TERMS_PAIR(8, "%[s2]", "%[s3]")
-                         TERMS_PAIR(16, "%[s4]", "%[s5]") TERMS_PAIR(24, "%[s6]", "%[s7]")
-                             TERMS_NEXT("%[next]") TERMS_ONTO(0, "%[s0]") TERMS_ONTO(8, "%[s1]")
-                                 TERMS_ONTO(16, "%[s2]") TERMS_ONTO(24, "%[s3]") TERMS_ONTO(32, "%[s4]")
-                                     TERMS_ONTO(40, "%[s5]") TERMS_ONTO(48, "%[s6]") TERMS_ONTO(56, "%[s7]")
-                     : [x] "+&r"(at), [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3),
-                       [s4] "=&r"(s4), [s5] "=&r"(s5), [s6] "=&r"(s6), [s7] "=&r"(s7)
+    __asm__ volatile(TERMS_SUMS
+                     : [x] "+&r"(at)
                      : [s] "r"(s), [next] "r"(next * 4), [end] "r"(x + next * terms)
-                     : "r14", "r15", "memory");
+                     : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r14", "r15", "memory");
 }
 
 #undef TERMS_SQR
@@ -142,13 +140,17 @@ WIDE_INLINE void terms_sum(uint64_t *s, const uint32_t *x, uint32_t next, uint32
 #undef TERMS_CLEAR
 #undef TERMS_FOLD
 #undef TERMS_NEXT
-#undef TERMS_WORDS_HELD
-#undef TERMS_OUT
 #undef TERMS_0
 #undef TERMS_1
 #undef TERMS_2
 #undef TERMS_APPLY
+#undef TERMS_BEGIN
+#undef TERMS_END
+#undef TERMS_SQUARES
+#undef TERMS_PRODUCTS
 #undef TERMS_PAIR
 #undef TERMS_ONTO
+#undef TERMS_ZERO
+#undef TERMS_SUMS
 
 #endif

@@ -3,7 +3,7 @@
  * A tasklet takes a block of units and runs over terms, a group of them in WRAM at a time. Within a group the
  * sums are in registers (terms.h); they are made smaller mod p only when the next group might exceed 64 bits
  * (struct bfv_prime_row says when). Where there are fewer blocks than tasklets, several tasklets share a
- * block, each with a run of the terms; the first of them adds the others' sums at the end.
+ * block, each with a run of the terms; at the end each adds up some words of all, and the first delivers.
  */
 #include "stream.h"
 
@@ -168,33 +168,40 @@ static void block_terms(const struct work *w, uint32_t first, uint32_t last) {
     }
 }
 
-/* The sums of the other tasklets of the team onto those of this one, their first: all terms together are no
- * more than `capacity`, or all sums are below 2^33. */
-static void block_join(const struct work *w) {
-    const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
-    const uint32_t next = w->plan.blocks * bfv_reduce_lines(w->args->tasklets) * BFV_UNIT_BYTES / 8;
-    const uint64_t *sums = w->sums;
-    for (uint32_t other = 1; other < w->plan.team; other++) {
-        sums += next;
-        for (uint32_t j = 0; j < words; j++) {
-            w->sums[j] += sums[j];
+/* Words of WRAM from a tasklet's sums to those of the next one of its team. */
+static uint32_t team_words(const struct work *w) {
+    return w->plan.blocks * bfv_reduce_lines(w->args->tasklets) * BFV_UNIT_BYTES / 4;
+}
+
+/* The team's sums to residues in `in` of its first tasklet, [units][parts][BFV_UNIT]: of each `team` words,
+ * word `member`. In: all terms together are no more than `capacity`, or all sums are below 2^33. */
+static void block_reduce(const struct work *w, uint32_t member) {
+    const uint32_t words = w->plan.parts * BFV_UNIT, all = w->units * words, next = team_words(w);
+    const uint64_t *const first = w->sums - member * next / 2;
+    uint32_t *const out = w->in - member * next;
+    const struct bfv_prime_row *row = w->rows;
+    uint32_t end = words; /* of the row's unit */
+    for (uint32_t j = member; j < all; j += w->plan.team) {
+        const uint64_t *x = first + j;
+        uint64_t sum = *x;
+        for (uint32_t other = 1; other < w->plan.team; other++) {
+            x += next / 2;
+            sum += *x;
         }
+        for (; j >= end; end += words) {
+            row++;
+        }
+        out[j] = zq_reduce64(sum, &row->mod);
     }
 }
 
-/* The sums to residues in `in`, [units][parts][BFV_UNIT]. */
-static void block_reduce(const struct work *w) {
-    const uint32_t words = w->plan.parts * BFV_UNIT;
+/* r1 - r0 - r2, the mixed part of products. */
+static void block_mix(const struct work *w) {
     for (uint32_t u = 0; u < w->units; u++) {
-        for (uint32_t j = u * words; j < (u + 1) * words; j++) {
-            w->in[j] = zq_reduce64(w->sums[j], &w->rows[u].mod);
-        }
-        if (w->args->command != BFV_CMD_NTT_SUM) { /* the mixed part */
-            const uint32_t p = w->rows[u].mod.p;
-            uint32_t *r0 = w->in + u * words, *r1 = r0 + BFV_UNIT, *r2 = r1 + BFV_UNIT;
-            for (uint32_t j = 0; j < BFV_UNIT; j++) {
-                r1[j] = zq_sub(zq_sub(r1[j], r0[j], p), r2[j], p);
-            }
+        const uint32_t p = w->rows[u].mod.p;
+        uint32_t *r0 = w->in + u * 3 * BFV_UNIT, *r1 = r0 + BFV_UNIT, *r2 = r1 + BFV_UNIT;
+        for (uint32_t j = 0; j < BFV_UNIT; j++) {
+            r1[j] = zq_sub(zq_sub(r1[j], r0[j], p), r2[j], p);
         }
     }
 }
@@ -212,6 +219,9 @@ static void block_add(const struct work *w, uint32_t *x, const uint32_t *y) {
 
 /* Residues in `in` onto the accumulator in MRAM. */
 static void block_deliver(const struct work *w) {
+    if (w->args->command != BFV_CMD_NTT_SUM) {
+        block_mix(w);
+    }
     const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
     const uint32_t out = w->args->out + w->at * w->plan.parts;
     if ((w->args->flags & BFV_FLAG_FRESH) == 0) {
@@ -260,7 +270,7 @@ void ntt_accumulate(const struct bfv_args *args, void *heap) {
         for (uint32_t index = first; index < blocks; index += args->tasklets) {
             work_start(&w, index);
             block_terms(&w, 0, args->count);
-            block_reduce(&w);
+            block_reduce(&w, 0);
             block_deliver(&w);
         }
         return;
@@ -274,9 +284,11 @@ void ntt_accumulate(const struct bfv_args *args, void *heap) {
         block_terms(&w, from, from + each + (member < more ? 1 : 0));
     }
     kernel_sync();
+    if (member < team) {
+        block_reduce(&w, member);
+    }
+    kernel_sync();
     if (member == 0) {
-        block_join(&w);
-        block_reduce(&w);
         block_deliver(&w);
     }
 }

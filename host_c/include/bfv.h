@@ -144,8 +144,8 @@ int bfv_encrypt_public(const bfv_ring *ring, const uint32_t *pk, const uint32_t 
 int bfv_encrypt_zero3(const bfv_ring *ring, const uint32_t *pk, const uint8_t *rnd, size_t bytes,
                       uint32_t *out);
 
-/* The same for all primes at once: bytes[i] (a multiple of 4) of stream i, which lies behind stream i - 1, to plane i of
- * out [L][N]; filled [L] is set: where it is less than N, bfv_expand_uniform goes on. */
+/* The same for all primes at once: bytes[i] (a multiple of 4) of stream i, which lies behind stream i - 1, to
+ * plane i of out [L][N]; filled [L] is set: where it is less than N, bfv_expand_uniform goes on. */
 int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t *bytes, uint32_t *out,
                       uint32_t *filled);
 

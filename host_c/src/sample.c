@@ -42,7 +42,8 @@ int bfv_expand_planes(const bfv_ring *ring, const uint8_t *streams, const size_t
         }
         total += bytes[i];
     }
-    if (overlaps(streams, total, out, out_bytes) || overlaps(streams, total, filled, count * sizeof *filled) ||
+    if (overlaps(streams, total, out, out_bytes) ||
+        overlaps(streams, total, filled, count * sizeof *filled) ||
         overlaps(bytes, count * sizeof *bytes, out, out_bytes) ||
         overlaps(bytes, count * sizeof *bytes, filled, count * sizeof *filled) ||
         overlaps(out, out_bytes, filled, count * sizeof *filled)) {

@@ -41,9 +41,11 @@ void test_arguments_many(void) {
     const size_t need = COUNT * bfv_encrypt_bytes(N, 2), few = COUNT * bfv_error_bytes(N);
 
 #define MANY(ring, pk, encoder, values, words, width, count, rnd, bytes, threads, out, stride)               \
-    REFUSED(bfv_encrypt_many(ring, pk, encoder, values, words, width, count, rnd, bytes, threads, out, stride))
+    REFUSED(                                                                                                 \
+        bfv_encrypt_many(ring, pk, encoder, values, words, width, count, rnd, bytes, threads, out, stride))
 #define SECRET(secret, a, encoder, values, words, width, count, rnd, bytes, threads, out, stride)            \
-    REFUSED(bfv_secret_encrypt_many(secret, a, encoder, values, words, width, count, rnd, bytes, threads, out, stride))
+    REFUSED(bfv_secret_encrypt_many(secret, a, encoder, values, words, width, count, rnd, bytes, threads,    \
+                                    out, stride))
     const bfv_ring *const no_rings[] = {NULL, (const bfv_ring *)(void *)nonsense};
     const bfv_secret *const no_secrets[] = {NULL, (const bfv_secret *)(void *)nonsense};
     const bfv_encoder *const no_encoders[] = {NULL, (const bfv_encoder *)(void *)nonsense, foreign};
@@ -77,7 +79,8 @@ void test_arguments_many(void) {
     MANY(ring, pk, encoder, values, 1, N, COUNT, rnd, need, 1, shifted(out, 2), 1);
     MANY(ring, pk, encoder, values, 1, N, COUNT, rnd, need, 1, pk + 2 * POLY - 1, 1);
     MANY(ring, pk, encoder, values, 1, N, COUNT, rnd, need, 1, pool + 10 * POLY - 1, 1);
-    MANY(ring, out + 12 * POLY - 1, encoder, values, 1, N, COUNT, rnd, need, 1, out, 5); /* the last one ends there */
+    MANY(ring, out + 12 * POLY - 1, encoder, values, 1, N, COUNT, rnd, need, 1, out,
+         5); /* the last one ends there */
     MANY(ring, pk, encoder, values, 1, N, COUNT, (const uint8_t *)(out + 1), need, 1, out, 1);
     CHECK(bfv_encrypt_many(ring, pk, encoder, values, 1, N, COUNT, rnd, need - 1, 1, out, 1) == BFV_E_RANDOM);
     SECRET(secret, NULL, encoder, values, 1, N, COUNT, rnd, few, 1, out, 1);
@@ -92,7 +95,8 @@ void test_arguments_many(void) {
     SECRET(secret, a, encoder, values, 1, N, COUNT, rnd, few, 1, a + 1, 1);
     SECRET(secret, a, encoder, values, 1, N, COUNT, rnd, few, 1, pool + 10 * POLY - 1, 1);
     SECRET(secret, a, encoder, values, 1, N, COUNT, (const uint8_t *)out, few, 1, out, 1);
-    CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, N, COUNT, rnd, few - 1, 1, out, 1) == BFV_E_RANDOM);
+    CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, N, COUNT, rnd, few - 1, 1, out, 1) ==
+          BFV_E_RANDOM);
     REFUSED(bfv_secret_slots(ring, coefficients, a, 5, out));
     REFUSED(bfv_secret_slots(ring, encoder, NULL, 5, out));
     REFUSED(bfv_secret_slots(ring, encoder, shifted(a, 1), 5, out));
@@ -103,7 +107,8 @@ void test_arguments_many(void) {
     pk[2 * POLY - 1] = a[2 * POLY - 1] = chain[L - 1];
     memcpy(pool_before, pool, sizeof pool);
     CHECK(bfv_encrypt_many(ring, pk, encoder, values, 1, N, COUNT, rnd, need, 1, out, 1) == BFV_E_RESIDUE);
-    CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, N, COUNT, rnd, few, 1, out, 1) == BFV_E_RESIDUE);
+    CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, N, COUNT, rnd, few, 1, out, 1) ==
+          BFV_E_RESIDUE);
     CHECK(bfv_secret_slots(ring, encoder, a + POLY, 5, out) == BFV_E_RESIDUE && unchanged());
     pk[2 * POLY - 1] = a[2 * POLY - 1] = 0;
     CHECK(bfv_encrypt_many(ring, pk, encoder, NULL, 1, 0, COUNT, rnd, need, 1, out, 1) == BFV_OK);
@@ -171,7 +176,8 @@ void test_arguments_switching(void) {
 
     CHECK(bfv_lifter_open(ring, chain + L, K, &lifter) == BFV_OK);
     const uint64_t t[BFV_MAX_T_WORDS] = {5}, zero[1] = {0}, huge[] = {1, UINT64_MAX};
-    const uint32_t *const a[] = {x, x}, *const b[] = {x, keys}, *const none[] = {x, NULL}, *const odd[] = {bad[1]};
+    const uint32_t *const a[] = {x, x}, *const b[] = {x, keys}, *const none[] = {x, NULL},
+                          *const odd[] = {bad[1]};
     const uint32_t *const close[] = {x, out + 3 * POLY - 1};
     const bfv_lifter *const no_lifters[] = {NULL, (const bfv_lifter *)(void *)nonsense};
     for (size_t k = 0; k < 2; k++) {
@@ -190,8 +196,8 @@ void test_arguments_switching(void) {
     REFUSED(bfv_scaled_dot(lifter, t, 1, a, b, 0, out));
     REFUSED(bfv_scaled_dot(lifter, t, 1, a, b, 2, NULL));
     REFUSED(bfv_scaled_dot(lifter, t, 1, a, b, 2, shifted(out, 2)));
-    CHECK(bfv_scaled_dot(lifter, t, 1, a, b, 2, out) == BFV_OK && bfv_switch_keys(ring, x, keys, out) == BFV_OK &&
-          bfv_fractions(ring, x, 2, numbers) == BFV_OK);
+    CHECK(bfv_scaled_dot(lifter, t, 1, a, b, 2, out) == BFV_OK &&
+          bfv_switch_keys(ring, x, keys, out) == BFV_OK && bfv_fractions(ring, x, 2, numbers) == BFV_OK);
     bfv_lifter_close(lifter);
     bfv_ring_close(ring);
 }

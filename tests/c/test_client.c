@@ -1,6 +1,6 @@
-/* The kernels of encryption, decryption and key switching: each body beside the portable one, at every length and
- * alignment, on bits in runs, all ones, all zeros and single bits; the portable one beside plain arithmetic. The functions
- * of bfv.h that are made of others beside those. */
+/* The kernels of encryption, decryption and key switching: each body beside the portable one, at every length
+ * and alignment, on bits in runs, all ones, all zeros and single bits; the portable one beside plain
+ * arithmetic. The functions of bfv.h that are made of others beside those. */
 #include "../../host_c/include/bfv_secret.h"
 #include "test.h"
 
@@ -129,7 +129,8 @@ void test_product_bodies(void) {
         const struct cpu_kernels *kernels = cpu_body(body);
         uint32_t bad = 0;
         for (uint32_t width = 1; width <= MOST; width++) {
-            const uint32_t pattern = width % PATTERNS, p = primes[random64() % 6], from = primes[random64() % 6];
+            const uint32_t pattern = width % PATTERNS, p = primes[random64() % 6],
+                           from = primes[random64() % 6];
             const struct bfv_prime prime = prime_of(p);
             const uint64_t lift = UINT64_C(0x100000000) % p;
             const uint32_t undo = zq_inv((uint32_t)lift, &prime.mod), at = (uint32_t)(random64() % 5);
@@ -294,7 +295,8 @@ void test_batches(void) {
     int8_t *key = test_alloc(N);
     uint64_t *values = test_alloc(COUNT * WIDTH * sizeof *values);
     uint32_t *pk = test_words(2 * POLY), *a = test_words(COUNT * POLY), *m = test_words(POLY);
-    uint32_t *many = test_words(2 * COUNT * 2 * POLY), *one = test_words(2 * POLY), *slots = test_words(3 * N);
+    uint32_t *many = test_words(2 * COUNT * 2 * POLY), *one = test_words(2 * POLY),
+             *slots = test_words(3 * N);
     random_residues(ring, pk, 2);
     random_residues(ring, a, COUNT);
     for (uint32_t k = 0; k < COUNT; k++) {
@@ -319,8 +321,8 @@ void test_batches(void) {
             CHECK(stride == 1 || k == COUNT - 1 || many[(k * 2 + 1) * 2 * POLY] == 0x5a5a5a5a);
         }
         memset(many, 0x5a, 2 * COUNT * POLY * sizeof *many);
-        CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, WIDTH, COUNT, rnd, COUNT * errors, threads,
-                                      many, stride) == BFV_OK);
+        CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, WIDTH, COUNT, rnd, COUNT * errors,
+                                      threads, many, stride) == BFV_OK);
         for (uint32_t k = 0; k < COUNT; k++) {
             CHECK(bfv_encode(encoder, values + k * WIDTH, 1, WIDTH, m) == BFV_OK);
             CHECK(bfv_secret_encrypt(secret, a + k * POLY, m, rnd + k * errors, errors, one) == BFV_OK);
@@ -336,7 +338,8 @@ void test_batches(void) {
     CHECK(bfv_encrypt_many(ring, pk, encoder, values, 1, WIDTH, 3, rnd, 3 * size, 3, many, 1) == BFV_OK);
     for (uint32_t wait = 0; wait < 3; wait++) {
         fault_memory = (struct fault){wait, 1};
-        CHECK(bfv_encrypt_many(ring, pk, encoder, values, 1, WIDTH, 3, rnd, 3 * size, 1, many, 1) == BFV_E_MEMORY);
+        CHECK(bfv_encrypt_many(ring, pk, encoder, values, 1, WIDTH, 3, rnd, 3 * size, 1, many, 1) ==
+              BFV_E_MEMORY);
     }
     fault_memory = (struct fault){0, 1};
     CHECK(bfv_secret_encrypt_many(secret, a, encoder, values, 1, WIDTH, 2, rnd, 2 * errors, 1, many, 1) ==
@@ -373,7 +376,8 @@ void test_batches(void) {
 void test_switching(void) {
     enum { N = 64, L = 6, K = 8, POLY = L * N, PAIRS = 3 };
     static uint32_t x[POLY], keys[L * 2 * POLY], out[2 * POLY], right[2 * POLY], y[POLY], digit[POLY];
-    static uint32_t ct[PAIRS][2 * POLY], lifted[2][2][(L + K) * N], total[3][(L + K) * N], plain[3 * POLY], dot[3 * POLY];
+    static uint32_t ct[PAIRS][2 * POLY], lifted[2][2][(L + K) * N], total[3][(L + K) * N], plain[3 * POLY],
+        dot[3 * POLY];
     static int64_t centred[N];
     for (uint32_t body = 0; bfv_body(body) != NULL; body++) {
         bfv_ring *ring = test_ring(N, chain, L, bfv_body(body));
@@ -395,7 +399,8 @@ void test_switching(void) {
                 centred[k] = d > mod->p / 2 ? (int64_t)d - mod->p : d;
                 expected[k] += (double)centred[k] / mod->p;
             }
-            CHECK(bfv_from_int64(ring, centred, digit) == BFV_OK && bfv_ntt_forward(ring, digit, 1) == BFV_OK);
+            CHECK(bfv_from_int64(ring, centred, digit) == BFV_OK &&
+                  bfv_ntt_forward(ring, digit, 1) == BFV_OK);
             for (uint32_t part = 0; part < 2; part++) {
                 uint32_t product[POLY];
                 CHECK(bfv_poly_mul(ring, keys + (2 * i + part) * POLY, digit, 1, product) == BFV_OK);

@@ -124,11 +124,11 @@ static void encryption(bool slots) {
     uint32_t *many = malloc(2 * sizeof ct);
     REQUIRE(many != NULL);
     for (uint32_t threads = 1; threads <= 2; threads++) {
-        REQUIRE(bfv_encrypt_many(ring, public_key[0], encoder, message, 1, N, 1, rnd, bfv_encrypt_bytes(N, 2), threads,
-                                 many, 1) == BFV_OK);
+        REQUIRE(bfv_encrypt_many(ring, public_key[0], encoder, message, 1, N, 1, rnd, bfv_encrypt_bytes(N, 2),
+                                 threads, many, 1) == BFV_OK);
         decryption(many, 2, encoder, &t, message, slots);
-        REQUIRE(bfv_secret_encrypt_many(secret, uniform, encoder, message, 1, N, 1, rnd, bfv_error_bytes(N), threads,
-                                        many, 1) == BFV_OK);
+        REQUIRE(bfv_secret_encrypt_many(secret, uniform, encoder, message, 1, N, 1, rnd, bfv_error_bytes(N),
+                                        threads, many, 1) == BFV_OK);
         memcpy(many + POLY, uniform, sizeof uniform);
         decryption(many, 2, encoder, &t, message, slots);
     }

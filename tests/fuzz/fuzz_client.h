@@ -1,4 +1,5 @@
-/* Calls for many ciphertexts and for products, beside the single calls that they are made of; for fuzz_ring.c. */
+/* Calls for many ciphertexts and for products, beside the single calls that they are made of; for
+ * fuzz_ring.c. */
 #ifndef PYBFV_FUZZ_CLIENT_H
 #define PYBFV_FUZZ_CLIENT_H
 
@@ -6,14 +7,17 @@
 
 /* Values in slots, encrypted in one call and one by one, and read through the phase's slots. */
 static inline void batches(const bfv_ring *ring, const bfv_secret *secret, const struct numbers *r,
-                           const bfv_encoder *encoder, const uint64_t *values, uint32_t width, struct input *in) {
+                           const bfv_encoder *encoder, const uint64_t *values, uint32_t width,
+                           struct input *in) {
     enum { COUNT = 3 };
     const uint32_t n = r->n, poly = r->poly, threads = pick(in, 4), stride = 1 + pick(in, 2);
     const uint32_t count = 1 + pick(in, COUNT);
-    const size_t size = bfv_encrypt_bytes(n, 2), few = bfv_error_bytes(n), room = (size_t)COUNT * stride * 2 * poly;
+    const size_t size = bfv_encrypt_bytes(n, 2), few = bfv_error_bytes(n),
+                 room = (size_t)COUNT * stride * 2 * poly;
     uint64_t state = next_byte(in), *many_values = fresh((size_t)COUNT * (width + 1) * sizeof *values);
     uint8_t *rnd = fresh(COUNT * size);
-    uint32_t *pk = fresh(2 * poly * sizeof *pk), *a = fresh(COUNT * poly * sizeof *a), *m = fresh(poly * sizeof *m);
+    uint32_t *pk = fresh(2 * poly * sizeof *pk), *a = fresh(COUNT * poly * sizeof *a),
+             *m = fresh(poly * sizeof *m);
     uint32_t *out = fresh(room * sizeof *out), *one = fresh(2 * poly * sizeof *one);
     next_residues(in, r, 2, false, pk);
     next_residues(in, r, COUNT, false, a);
@@ -26,8 +30,8 @@ static inline void batches(const bfv_ring *ring, const bfv_secret *secret, const
             many_values[(size_t)k * width] += k;
         }
     }
-    EXPECT(bfv_encrypt_many(ring, pk, encoder, many_values, 1, width, count, rnd, count * size - 1, threads, out,
-                            stride) == BFV_E_RANDOM);
+    EXPECT(bfv_encrypt_many(ring, pk, encoder, many_values, 1, width, count, rnd, count * size - 1, threads,
+                            out, stride) == BFV_E_RANDOM);
     EXPECT(bfv_encrypt_many(ring, pk, encoder, many_values, 1, n + 1, count, rnd, count * size, threads, out,
                             stride) == BFV_E_ARGUMENT);
     EXPECT(bfv_encrypt_many(ring, pk, encoder, many_values, 1, width, count, rnd, count * size, threads, out,
@@ -37,10 +41,10 @@ static inline void batches(const bfv_ring *ring, const bfv_secret *secret, const
         EXPECT(bfv_encrypt_public(ring, pk, m, rnd + k * size, size, one) == BFV_OK);
         EXPECT(memcmp(one, out + (size_t)k * stride * 2 * poly, 2 * poly * sizeof *one) == 0);
     }
-    EXPECT(bfv_secret_encrypt_many(secret, a, encoder, many_values, 1, width, count, rnd, count * few - 1, threads,
-                                   out, stride) == BFV_E_RANDOM);
-    EXPECT(bfv_secret_encrypt_many(secret, a, encoder, many_values, 1, width, count, rnd, count * few, threads, out,
-                                   stride) == BFV_OK);
+    EXPECT(bfv_secret_encrypt_many(secret, a, encoder, many_values, 1, width, count, rnd, count * few - 1,
+                                   threads, out, stride) == BFV_E_RANDOM);
+    EXPECT(bfv_secret_encrypt_many(secret, a, encoder, many_values, 1, width, count, rnd, count * few,
+                                   threads, out, stride) == BFV_OK);
     for (uint32_t k = 0; k < count; k++) {
         EXPECT(bfv_encode(encoder, many_values + (size_t)k * width, 1, width, m) == BFV_OK);
         EXPECT(bfv_secret_encrypt(secret, a + (size_t)k * poly, m, rnd + k * few, few, one) == BFV_OK);
@@ -50,12 +54,13 @@ static inline void batches(const bfv_ring *ring, const bfv_secret *secret, const
 }
 
 /* Slots of any phase at any bound: what rounding and decoding give. */
-static inline void slots_of(const bfv_ring *ring, const struct numbers *r, const bfv_encoder *encoder, uint64_t t,
-                            uint32_t t_primes, const uint32_t *near, struct input *in) {
+static inline void slots_of(const bfv_ring *ring, const struct numbers *r, const bfv_encoder *encoder,
+                            uint64_t t, uint32_t t_primes, const uint32_t *near, struct input *in) {
     const uint32_t n = r->n;
     uint64_t state = next_byte(in), *m = fresh(n * sizeof *m);
     uint32_t *x = fresh(r->poly * sizeof *x);
-    uint32_t *found = fresh((size_t)t_primes * n * sizeof *found), *right = fresh((size_t)t_primes * n * sizeof *right);
+    uint32_t *found = fresh((size_t)t_primes * n * sizeof *found),
+             *right = fresh((size_t)t_primes * n * sizeof *right);
     const uint64_t bound = mix(&state) >> (1 + pick(in, 63));
     if (pick(in, 2) == 0) {
         memcpy(x, near, r->poly * sizeof *x); /* an encoding: little residuals */
@@ -79,7 +84,8 @@ static inline void planes(const bfv_ring *ring, const struct numbers *r, struct 
     }
     uint64_t state = next_byte(in);
     uint8_t *streams = fresh(total);
-    uint32_t *out = fresh(r->poly * sizeof *out), *plane = fresh(r->n * sizeof *plane), filled[FUZZ_MAX_PRIMES];
+    uint32_t *out = fresh(r->poly * sizeof *out), *plane = fresh(r->n * sizeof *plane),
+             filled[FUZZ_MAX_PRIMES];
     for (size_t k = 0; k < total; k++) {
         streams[k] = (uint8_t)mix(&state);
     }
