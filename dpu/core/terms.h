@@ -21,12 +21,6 @@
 #include "abi.h"
 #include "wide.h"
 
-enum {
-    TERMS_SQUARE = 2 * BFV_UNIT,  /* words from one term of terms_square to the next: c0, c1 */
-    TERMS_PRODUCT = 4 * BFV_UNIT, /* of terms_product: a0, a1, b0, b1 */
-    TERMS_WORDS = 8               /* that terms_sum takes */
-};
-
 #ifdef DPU
 #include "terms_asm.h"
 #else
@@ -36,11 +30,12 @@ WIDE_INLINE __attribute__((unused)) uint32_t terms_fit(uint64_t s, uint32_t a, u
     return s <= UINT64_MAX - (uint64_t)a * b;
 }
 
-/* s0 += c0^2, s1 += (c0 + c1)^2, s2 += c1^2, s0 to s2 at s.
- * In: x: terms of residues, 1 to 64; sums that still fit 64 bits. Alias: none. */
-WIDE_INLINE void terms_square(uint64_t *restrict s, const uint32_t *restrict x, uint32_t terms) {
+/* s0 += c0^2, s1 += (c0 + c1)^2, s2 += c1^2, s0 to s2 at s, c0 and c1 at x; `next` words from one term to the
+ * next. In: 1 to 64 terms of residues; sums that still fit 64 bits. Alias: none. */
+WIDE_INLINE void terms_square(uint64_t *restrict s, const uint32_t *restrict x, uint32_t next,
+                              uint32_t terms) {
     WIDE_ASSERT(terms >= 1 && terms <= WIDE_LAZY_TERMS);
-    for (uint32_t k = 0; k < terms; k++, x += TERMS_SQUARE) {
+    for (uint32_t k = 0; k < terms; k++, x += next) {
         for (uint32_t j = 0; j < BFV_UNIT; j++) {
             const uint32_t c0 = x[j], c1 = x[BFV_UNIT + j], both = c0 + c1;
             WIDE_ASSERT(c0 < ZQ_PRIME_LIMIT && c1 < ZQ_PRIME_LIMIT && terms_fit(s[j], c0, c0));
@@ -52,13 +47,14 @@ WIDE_INLINE void terms_square(uint64_t *restrict s, const uint32_t *restrict x, 
     }
 }
 
-/* s0 += a0 b0, s1 += (a0 + a1)(b0 + b1), s2 += a1 b1. In, Alias: as terms_square. */
-WIDE_INLINE void terms_product(uint64_t *restrict s, const uint32_t *restrict x, uint32_t terms) {
+/* s0 += a0 b0, s1 += (a0 + a1)(b0 + b1), s2 += a1 b1, a0 and a1 at x, b0 and b1 at y. In, Alias: as
+ * terms_square. */
+WIDE_INLINE void terms_product(uint64_t *restrict s, const uint32_t *restrict x, const uint32_t *restrict y,
+                               uint32_t next, uint32_t terms) {
     WIDE_ASSERT(terms >= 1 && terms <= WIDE_LAZY_TERMS);
-    for (uint32_t k = 0; k < terms; k++, x += TERMS_PRODUCT) {
+    for (uint32_t k = 0; k < terms; k++, x += next, y += next) {
         for (uint32_t j = 0; j < BFV_UNIT; j++) {
-            const uint32_t a0 = x[j], a1 = x[BFV_UNIT + j], b0 = x[2 * BFV_UNIT + j],
-                           b1 = x[3 * BFV_UNIT + j];
+            const uint32_t a0 = x[j], a1 = x[BFV_UNIT + j], b0 = y[j], b1 = y[BFV_UNIT + j];
             WIDE_ASSERT(a0 < ZQ_PRIME_LIMIT && a1 < ZQ_PRIME_LIMIT && b0 < ZQ_PRIME_LIMIT &&
                         b1 < ZQ_PRIME_LIMIT);
             WIDE_ASSERT(terms_fit(s[j], a0, b0) && terms_fit(s[BFV_UNIT + j], a0 + a1, b0 + b1));
@@ -70,18 +66,18 @@ WIDE_INLINE void terms_product(uint64_t *restrict s, const uint32_t *restrict x,
     }
 }
 
-/* s[j] += the sum of x[j], TERMS_WORDS words; `next` words from one term to the next, even.
+/* s[j] += the sum of x[j], BFV_UNIT words; next even.
  * In: 1 term or more of residues whose sum fits 32 bits; s < 2^63. Alias: none. */
 WIDE_INLINE void terms_sum(uint64_t *restrict s, const uint32_t *restrict x, uint32_t next, uint32_t terms) {
     WIDE_ASSERT(terms >= 1 && next % 2 == 0);
-    uint32_t sum[TERMS_WORDS] = {0};
+    uint32_t sum[BFV_UNIT] = {0};
     for (uint32_t k = 0; k < terms; k++, x += next) {
-        for (uint32_t j = 0; j < TERMS_WORDS; j++) {
+        for (uint32_t j = 0; j < BFV_UNIT; j++) {
             WIDE_ASSERT(x[j] < ZQ_PRIME_LIMIT && sum[j] <= UINT32_MAX - x[j]);
             sum[j] += x[j];
         }
     }
-    for (uint32_t j = 0; j < TERMS_WORDS; j++) {
+    for (uint32_t j = 0; j < BFV_UNIT; j++) {
         WIDE_ASSERT(s[j] >> 63 == 0);
         s[j] += sum[j];
     }

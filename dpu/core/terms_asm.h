@@ -50,7 +50,7 @@
     W_JOIN(h, t, m, "r14")                                                   \
     "ld d2, %[s], " #at "\n\t" W3(add, "r3", "r3", t)                        \
     W3(addc, "r2", "r2", h) "sd %[s], " #at ", d2\n\t"
-#define TERMS_NEXT(step) "add %[x], %[x], " step "\n\t" "sub r14, %[x], %[end], nz, 1b\n\t"
+#define TERMS_NEXT "add %[x], %[x], %[next]\n\t" "sub r14, %[x], %[end], nz, 1b\n\t"
 #define TERMS_0 "r1", "r3", "r5"
 #define TERMS_1 "r7", "r9", "r11"
 #define TERMS_2 "r13", "r15", "r12"
@@ -59,49 +59,50 @@
     TERMS_APPLY(TERMS_CLEAR, TERMS_0) TERMS_APPLY(TERMS_CLEAR, TERMS_1)      \
     TERMS_APPLY(TERMS_CLEAR, TERMS_2) "1:\n\t"
 #define TERMS_END                                                            \
-    TERMS_APPLY(TERMS_FOLD, 0, TERMS_0) TERMS_APPLY(TERMS_FOLD, 128, TERMS_1) \
-    TERMS_APPLY(TERMS_FOLD, 256, TERMS_2)
+    TERMS_APPLY(TERMS_FOLD, 0, TERMS_0) TERMS_APPLY(TERMS_FOLD, 64, TERMS_1) \
+    TERMS_APPLY(TERMS_FOLD, 128, TERMS_2)
 #define TERMS_SQUARES                                                        \
-    TERMS_BEGIN "lw r2, %[x], 0\n\t" "lw r4, %[x], 64\n\t"                   \
+    TERMS_BEGIN "lw r2, %[x], 0\n\t" "lw r4, %[x], 32\n\t"                   \
     W_HALF("r10", "r2") TERMS_APPLY(TERMS_SQR, TERMS_0, "r2", "r10")         \
     W_HALF("r10", "r4") TERMS_APPLY(TERMS_SQR, TERMS_2, "r4", "r10")         \
     W3(add, "r2", "r2", "r4")                                                \
     W_HALF("r10", "r2") TERMS_APPLY(TERMS_SQR, TERMS_1, "r2", "r10")         \
-    TERMS_NEXT("128") TERMS_END
+    TERMS_NEXT TERMS_END
 #define TERMS_PRODUCTS                                                       \
-    TERMS_BEGIN "lw r2, %[x], 0\n\t" "lw r6, %[x], 128\n\t"                  \
+    TERMS_BEGIN "lw r2, %[x], 0\n\t" "lw r6, %[y], 0\n\t"                  \
     W_HALF("r10", "r2") W_HALF("r0", "r6")                                   \
     TERMS_APPLY(TERMS_MAC, TERMS_0, "r2", "r10", "r6", "r0")                 \
-    "lw r4, %[x], 64\n\t" "lw r8, %[x], 192\n\t"                             \
+    "lw r4, %[x], 32\n\t" "lw r8, %[y], 32\n\t"                             \
     W_HALF("r10", "r4") W_HALF("r0", "r8")                                   \
     TERMS_APPLY(TERMS_MAC, TERMS_2, "r4", "r10", "r8", "r0")                 \
     W3(add, "r2", "r2", "r4") W3(add, "r6", "r6", "r8")                      \
     W_HALF("r10", "r2") W_HALF("r0", "r6")                                   \
     TERMS_APPLY(TERMS_MAC, TERMS_1, "r2", "r10", "r6", "r0")                 \
-    TERMS_NEXT("256") TERMS_END
+    "add %[y], %[y], %[next]\n\t" TERMS_NEXT TERMS_END
 /* clang-format on */
 
-_Static_assert(BFV_UNIT == 16, "the offsets in the text: a unit is 64 bytes, its sums are 128");
+_Static_assert(BFV_UNIT == 8, "the offsets in the text: a unit is 32 bytes, its sums are 64");
 
 /* s0 += c0^2, s1 += (c0 + c1)^2, s2 += c1^2, as terms.h says. 68 instructions a term and 30. */
-WIDE_INLINE void terms_square(uint64_t *s, const uint32_t *x, uint32_t terms) {
+WIDE_INLINE void terms_square(uint64_t *s, const uint32_t *x, uint32_t next, uint32_t terms) {
     for (const uint32_t *const last = x + BFV_UNIT; x != last; x++, s++) {
         const uint32_t *at = x;
         __asm__ volatile(TERMS_SQUARES
                          : [x] "+&r"(at)
-                         : [s] "r"(s), [end] "r"(x + terms * TERMS_SQUARE)
+                         : [s] "r"(s), [next] "r"(next * 4), [end] "r"(x + next * terms)
                          : "r1", "r2", "r3", "r4", "r5", "r7", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
                            "memory");
     }
 }
 
-/* s0 += a0 b0, s1 += (a0 + a1)(b0 + b1), s2 += a1 b1, as terms.h says. 110 instructions a term and 30. */
-WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, uint32_t terms) {
-    for (const uint32_t *const last = x + BFV_UNIT; x != last; x++, s++) {
-        const uint32_t *at = x;
+/* s0 += a0 b0, s1 += (a0 + a1)(b0 + b1), s2 += a1 b1, as terms.h says. 111 instructions a term and 30. */
+WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, const uint32_t *y, uint32_t next,
+                               uint32_t terms) {
+    for (const uint32_t *const last = x + BFV_UNIT; x != last; x++, y++, s++) {
+        const uint32_t *at = x, *of = y;
         __asm__ volatile(TERMS_PRODUCTS
-                         : [x] "+&r"(at)
-                         : [s] "r"(s), [end] "r"(x + terms * TERMS_PRODUCT)
+                         : [x] "+&r"(at), [y] "+&r"(of)
+                         : [s] "r"(s), [next] "r"(next * 4), [end] "r"(x + next * terms)
                          : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12",
                            "r13", "r14", "r15", "memory");
     }
@@ -121,7 +122,7 @@ WIDE_INLINE void terms_product(uint64_t *s, const uint32_t *x, uint32_t terms) {
     TERMS_ZERO("r0") TERMS_ZERO("r1") TERMS_ZERO("r2") TERMS_ZERO("r3")      \
     TERMS_ZERO("r4") TERMS_ZERO("r5") TERMS_ZERO("r6") TERMS_ZERO("r7") "1:\n\t" \
     TERMS_PAIR(0, "r0", "r1") TERMS_PAIR(8, "r2", "r3")                      \
-    TERMS_PAIR(16, "r4", "r5") TERMS_PAIR(24, "r6", "r7") TERMS_NEXT("%[next]") \
+    TERMS_PAIR(16, "r4", "r5") TERMS_PAIR(24, "r6", "r7") TERMS_NEXT \
     TERMS_ONTO(0, "r0") TERMS_ONTO(8, "r1") TERMS_ONTO(16, "r2") TERMS_ONTO(24, "r3") \
     TERMS_ONTO(32, "r4") TERMS_ONTO(40, "r5") TERMS_ONTO(48, "r6") TERMS_ONTO(56, "r7")
 /* clang-format on */

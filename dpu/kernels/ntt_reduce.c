@@ -12,7 +12,7 @@
 
 /* How a command takes its terms. */
 struct plan {
-    uint32_t operand; /* parts of a term: of one operand, or of two */
+    uint32_t operand; /* parts of an operand */
     uint32_t parts;   /* of the accumulator */
     uint32_t group;   /* terms in WRAM at a time */
     uint32_t blocks;
@@ -21,7 +21,7 @@ struct plan {
 
 static struct plan plan_of(const struct bfv_args *args) {
     struct plan plan = {
-        .operand = args->command == BFV_CMD_NTT_PRODUCT ? 4 : 2,
+        .operand = 2,
         .parts = 3,
         .group = bfv_reduce_group(args->command, args->tasklets, args->parts, args->block),
         .blocks = slice_blocks(args),
@@ -43,64 +43,52 @@ struct work {
     struct plan plan;
     struct bfv_prime_row *rows; /* [units] */
     uint64_t *sums;             /* [units][parts][BFV_UNIT] */
-    uint32_t *in;      /* SUM: [terms][units][parts][BFV_UNIT], else [units][group][operand][BFV_UNIT] */
-    uint32_t at;       /* bytes before the block, for one part */
-    uint32_t units;    /* of the block */
-    uint32_t group;    /* terms at a time, as the primes allow */
-    uint32_t capacity; /* terms that 64 bits hold beside a sum that was made smaller */
+    uint32_t *in;               /* [group][units][operand][BFV_UNIT], of two operands one after the other */
+    uint32_t at;                /* bytes before the block, for one part */
+    uint32_t units;             /* of the block */
+    uint32_t group;             /* terms at a time, as the primes allow */
+    uint32_t capacity;          /* terms that 64 bits hold beside a sum that was made smaller */
 };
+
+/* Words of a term of an operand in WRAM. */
+static uint32_t operand_words(const struct work *w) {
+    return w->units * w->plan.operand * BFV_UNIT;
+}
 
 /* `terms` terms that are in WRAM onto the sums of all units. */
 static void add_terms(const struct work *w, uint32_t terms) {
+    const uint32_t next = operand_words(w);
     uint64_t *s = w->sums;
-    const uint32_t *x = w->in;
-    if (w->args->command == BFV_CMD_NTT_SUM) {
-        const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
-        for (const uint32_t *const end = x + words; x != end; x += TERMS_WORDS, s += TERMS_WORDS) {
-            terms_sum(s, x, words, terms);
-        }
-        return;
-    }
-    for (uint32_t u = 0; u < w->units;
-         u++, s += 3 * BFV_UNIT, x += w->plan.group * w->plan.operand * BFV_UNIT) {
-        if (w->args->command == BFV_CMD_NTT_PRODUCT) {
-            terms_product(s, x, terms);
+    const uint32_t *x = w->in, *y = x + w->plan.group * next;
+    const uint32_t step = w->args->command == BFV_CMD_NTT_SUM ? BFV_UNIT : 2 * BFV_UNIT;
+    for (const uint32_t *const end = x + next; x != end; x += step, y += step) {
+        if (w->args->command == BFV_CMD_NTT_SUM) {
+            terms_sum(s, x, next, terms);
+            s += BFV_UNIT;
         } else {
-            terms_square(s, x, terms);
+            if (w->args->command == BFV_CMD_NTT_PRODUCT) {
+                terms_product(s, x, y, next, terms);
+            } else {
+                terms_square(s, x, next, terms);
+            }
+            s += 3 * BFV_UNIT;
         }
     }
 }
 
 /* ---- one block ------------------------------------------------------------------- */
 
-/* Terms first .. first + terms - 1 of one operand at `base`, to WRAM as `in` has them, from word `to` of each
- * term on. Terms that lie one after the other are one transfer, which the sizes of `in` keep short. */
+/* Terms first .. first + terms - 1 of the operand at `base`, to x. */
 static void read_terms(const struct work *w, uint32_t base, uint32_t stride, uint32_t first, uint32_t terms,
-                       uint32_t to) {
-    uint32_t from = base + first * stride + w->at * (w->args->command == BFV_CMD_NTT_SUM ? w->plan.parts : 2);
-    uint32_t *x = w->in + to;
-    if (w->args->command == BFV_CMD_NTT_SUM) {
-        const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
-        if (stride == words * 4) {
-            stream_read(from, x, terms * words * 4);
-            return;
-        }
-        for (const uint32_t *const end = x + terms * words; x != end; x += words, from += stride) {
-            stream_read_short(from, x, words * 4);
-        }
+                       uint32_t *x) {
+    const uint32_t words = operand_words(w);
+    uint32_t from = base + first * stride + w->at * w->plan.operand;
+    if (stride == words * 4) { /* they lie one after the other */
+        stream_read(from, x, terms * words * 4);
         return;
     }
-    const uint32_t next = w->plan.operand * BFV_UNIT;
-    for (uint32_t u = 0; u < w->units; u++, from += 2 * BFV_UNIT_BYTES, x += w->plan.group * next) {
-        if (stride == 2 * BFV_UNIT_BYTES && next == 2 * BFV_UNIT) {
-            stream_read(from, x, terms * 2 * BFV_UNIT_BYTES);
-            continue;
-        }
-        uint32_t at = from;
-        uint32_t *y = x;
-        for (uint32_t k = 0; k < terms; k++, at += stride, y += next) {
-            stream_read_short(at, y, 2 * BFV_UNIT_BYTES);
-        }
+    for (const uint32_t *const end = x + terms * words; x != end; x += words, from += stride) {
+        stream_read_short(from, x, words * 4);
     }
 }
 
@@ -155,9 +143,9 @@ static void block_terms(const struct work *w, uint32_t first, uint32_t last) {
             make_smaller(w);
             room = w->capacity;
         }
-        read_terms(w, args->a, args->stride_a, first, terms, 0);
+        read_terms(w, args->a, args->stride_a, first, terms, w->in);
         if (args->command == BFV_CMD_NTT_PRODUCT) {
-            read_terms(w, args->b, args->stride_b, first, terms, 2 * BFV_UNIT);
+            read_terms(w, args->b, args->stride_b, first, terms, w->in + w->plan.group * operand_words(w));
         }
         add_terms(w, terms);
         room -= terms;
@@ -239,9 +227,9 @@ static struct work work_of(const struct bfv_args *args, void *heap, uint32_t tas
         .args = args,
         .plan = plan_of(args),
         .rows = (struct bfv_prime_row *)(void *)own,
-        .sums = (uint64_t *)(void *)(own + line),
+        .sums = (uint64_t *)(void *)(own + BFV_ROW_LINES * line),
     };
-    work.in = (uint32_t *)(void *)(own + (1 + 2 * work.plan.parts) * line);
+    work.in = (uint32_t *)(void *)(own + (BFV_ROW_LINES + 2 * work.plan.parts) * line);
     return work;
 }
 

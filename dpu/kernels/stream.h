@@ -54,7 +54,7 @@ static inline uint32_t slice_units(const struct bfv_args *args, uint32_t index) 
 /* The rows of the primes of a block's units, to rows[units]. */
 static inline void slice_rows(const struct bfv_args *args, uint32_t index, uint32_t units,
                               struct bfv_prime_row *rows) {
-    const uint32_t shift = args->log_n > 4 ? args->log_n - 4u : 0; /* log2 of the units of a plane */
+    const uint32_t shift = args->log_n > 3 ? args->log_n - 3u : 0; /* log2 of the units of a plane */
     for (uint32_t u = 0; u < units; u++) {
         const uint32_t prime = (args->first + index * args->block + u) >> shift;
         stream_read(args->tables + prime * (uint32_t)sizeof *rows, rows + u, sizeof *rows);
@@ -85,7 +85,7 @@ struct stream_block {
 
 /* Units of memory that a tasklet holds for each unit of a block. */
 static inline uint32_t stream_lines(struct stream_shape shape) {
-    return 1 + 2 * shape.in + shape.out; /* the row of the prime, two operands, the result */
+    return BFV_ROW_LINES + 2 * shape.in + shape.out; /* the row of the prime, two operands, the result */
 }
 
 /* For every term and block: reads a and b, computes, writes the result. */
@@ -97,9 +97,9 @@ stream_blocks(const struct bfv_args *args, void *heap, struct stream_shape shape
     const uint32_t line = args->block * BFV_UNIT_BYTES;
     uint8_t *own = (uint8_t *)heap + (uint32_t)me() * stream_lines(shape) * line;
     struct bfv_prime_row *rows = (struct bfv_prime_row *)(void *)own;
-    uint32_t *a = (uint32_t *)(void *)(own + line);
-    uint32_t *b = (uint32_t *)(void *)(own + (1 + shape.in) * line);
-    uint32_t *out = (uint32_t *)(void *)(own + (1 + 2 * shape.in) * line);
+    uint32_t *a = (uint32_t *)(void *)(own + BFV_ROW_LINES * line);
+    uint32_t *b = (uint32_t *)(void *)(own + (BFV_ROW_LINES + shape.in) * line);
+    uint32_t *out = (uint32_t *)(void *)(own + (BFV_ROW_LINES + 2 * shape.in) * line);
 
     for (uint32_t item = kernel_first(args); item < items; item += args->tasklets) {
         const uint32_t term = item / blocks, index = item % blocks;

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-UNIT = 16
+UNIT = 8
 """Words of a unit of the NTT family (BFV_UNIT)."""
+
+RUN = 16
+"""Coefficients that a DPU of the limb family takes at least (BFV_RUN)."""
 
 LAUNCH = 8000
 """Instructions of any launch: 24 tasklets boot, read their arguments and meet twice."""

@@ -81,8 +81,13 @@ uint32_t twin_product_mod(uint32_t a, uint32_t b, uint32_t p) {
     const struct ntt_fast_prime prime = ntt_fast_product(&mod);
     return ntt_fast_mul(a, b, &prime);
 }
-void twin_square_terms(uint64_t *s, in x, uint32_t terms) { terms_square(s, x, terms); }
-void twin_product_terms(uint64_t *s, in x, uint32_t terms) { terms_product(s, x, terms); }
+void twin_square_terms(uint64_t *s, in x, in y, uint32_t next, uint32_t terms) {
+    (void)y;
+    terms_square(s, x, next, terms);
+}
+void twin_product_terms(uint64_t *s, in x, in y, uint32_t next, uint32_t terms) {
+    terms_product(s, x, y, next, terms);
+}
 void twin_sum_terms(uint64_t *s, in x, uint32_t next, uint32_t terms) { terms_sum(s, x, next, terms); }
 """
 
@@ -357,7 +362,7 @@ def butterfly(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
 
 # ---- sums over terms -----------------------------------------------------------------------------
 
-UNIT = 16
+UNIT = 8
 """Words of a unit (BFV_UNIT)."""
 
 
@@ -383,26 +388,23 @@ def products_of_terms(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     b = [*second, [x + y for x, y in zip(*second, strict=True)]]
     added = [sum(x * y for x, y in zip(a[i], b[i], strict=True)) for i in (0, 2, 1)]
     sums = [_fitting(draw, value) for value in added]
-    memory = bytearray(WRAM)
-    at, to, unit, step = 0x1000, 0x100, 4 * UNIT, 4 * UNIT * operand
-    for part in range(operand):
-        for k in range(terms):
-            place = at + part * unit + k * step
-            memory[place : place + 4] = words[part][k].to_bytes(4, "little")
+    lane, following = draw.randrange(UNIT), 2 * UNIT * draw.choice((1, 2, 5))
+    to, places, unit = 0x100, (0x1000, 0x8000), 4 * UNIT
+    memory, twin_s = bytearray(WRAM), (ctypes.c_uint64 * (3 * UNIT))()
+    operands = [(ctypes.c_uint32 * (following * terms))() for _ in range(2)]
+    for part, column in enumerate(words):
+        for k, value in enumerate(column):
+            at = places[part // 2] + part % 2 * unit + 4 * following * k
+            memory[at : at + 4] = value.to_bytes(4, "little")
+            operands[part // 2][following * k + part % 2 * UNIT + lane] = value
     for i, value in enumerate(sums):
         memory[to + 2 * unit * i : to + 2 * unit * i + 8] = value.to_bytes(8, "little")
-    twin_s, twin_x = (ctypes.c_uint64 * (3 * UNIT))(), (ctypes.c_uint32 * (operand * UNIT * terms))()
-    lane = draw.randrange(UNIT)
-    for i, value in enumerate(sums):
         twin_s[i * UNIT + lane] = value
-    for part in range(operand):
-        for k in range(terms):
-            twin_x[(k * operand + part) * UNIT + lane] = words[part][k]
-    run = case.run(draw, memory, x=at, s=to, end=at + terms * step)
-    (library.twin_square_terms if square else library.twin_product_terms)(twin_s, twin_x, terms)
+    given = {"x": places[0], "s": to, "next": 4 * following, "end": places[0] + 4 * following * terms}
+    run = case.run(draw, memory, **given, **({} if square else {"y": places[1]}))
+    (library.twin_square_terms if square else library.twin_product_terms)(twin_s, *operands, following, terms)
     for i, value in enumerate(sums):
-        place = to + 2 * unit * i
-        found = int.from_bytes(memory[place : place + 8], "little")
+        found = int.from_bytes(memory[to + 2 * unit * i : to + 2 * unit * i + 8], "little")
         agree(found, value + added[i], twin_s[i * UNIT + lane])
     return run
 
@@ -461,7 +463,7 @@ CASES = (
         for n in (1, 3, 15)
     ),
     *(
-        Case("terms_product", f"cross step: a coefficient of {n} terms", 30 + 110 * n, products_of_terms, n, n)
+        Case("terms_product", f"cross step: a coefficient of {n} terms", 30 + 111 * n, products_of_terms, n, n)
         for n in (1, 3, 7)
     ),
     *(Case("terms_sum", f"lazy sum: eight words of {n} terms", 40 + 14 * n, sum_of_terms, n, n) for n in (1, 2, 16)),

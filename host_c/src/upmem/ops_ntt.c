@@ -37,17 +37,16 @@ static uint32_t pointwise_block(const struct upmem *upmem, const struct ntt_base
     return best;
 }
 
-/* The same for a reduction: what ends first; then a sum, which takes the time of its transfers, moves longer
- * runs, and products, which take that of their arithmetic, have more terms at a time. */
+/* The same for a reduction: what ends first, then what moves longer runs, as long as enough terms go through
+ * registers at a time. */
 static uint32_t reduction_block(const struct upmem *upmem, const struct ntt_base *base, uint32_t command,
                                 uint32_t parts) {
-    enum { FEW = 4 }; /* terms, for which a sum goes through registers once */
+    const uint32_t enough = command == BFV_CMD_NTT_SUM ? 6 : 12;
     uint32_t best = 1;
     for (uint32_t block = 2; block <= BFV_BLOCK_UNITS; block++) {
-        const uint64_t cost = block_cost(upmem, base, block, 1, true),
-                       least = block_cost(upmem, base, best, 1, true);
-        const uint32_t group = bfv_reduce_group(command, upmem->tasklets, parts, block);
-        if (group >= FEW && (cost < least || (cost == least && command == BFV_CMD_NTT_SUM))) {
+        const uint64_t cost = block_cost(upmem, base, block, 1, true);
+        if (bfv_reduce_group(command, upmem->tasklets, parts, block) >= enough &&
+            cost <= block_cost(upmem, base, best, 1, true)) {
             best = block;
         }
     }
@@ -398,7 +397,7 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
             status = ntt_send(upmem, base, b + (sb == 0 ? 0 : at * words), words, sb == 0 ? 1 : now, parts,
                               (uint32_t)at_b);
         }
-        const uint32_t lines = 1 + 2 * parts + parts_out; /* of stream.h */
+        const uint32_t lines = BFV_ROW_LINES + 2 * parts + parts_out; /* of stream.h */
         const struct bfv_args args = {
             .command = commands[op],
             .count = (uint32_t)now,
