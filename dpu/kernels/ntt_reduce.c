@@ -46,6 +46,7 @@ struct work {
     uint32_t *in;               /* [group][units][operand][BFV_UNIT], of two operands one after the other */
     uint32_t at;                /* bytes before the block, for one part */
     uint32_t units;             /* of the block */
+    uint32_t have;              /* the prime of all rows, or UINT32_MAX */
     uint32_t group;             /* terms at a time, as the primes allow */
     uint32_t capacity;          /* terms that 64 bits hold beside a sum that was made smaller */
 };
@@ -226,6 +227,7 @@ static struct work work_of(const struct bfv_args *args, void *heap, uint32_t tas
     struct work work = {
         .args = args,
         .plan = plan_of(args),
+        .have = UINT32_MAX,
         .rows = (struct bfv_prime_row *)(void *)own,
         .sums = (uint64_t *)(void *)(own + BFV_ROW_LINES * line),
     };
@@ -237,7 +239,7 @@ static struct work work_of(const struct bfv_args *args, void *heap, uint32_t tas
 static void work_start(struct work *w, uint32_t index) {
     w->at = index * w->args->block * BFV_UNIT_BYTES;
     w->units = slice_units(w->args, index);
-    slice_rows(w->args, index, w->units, w->rows);
+    slice_rows(w->args, index, w->units, w->rows, &w->have);
     limit_terms(w);
 }
 
