@@ -21,7 +21,9 @@ from dpu import blocks as extraction
 from dpu import sizes
 
 RUNS = 100
-LONG = ("limb_mul_4", "limb_mac_4")
+LONG = ("limb_mul_4", "limb_mac_4", "terms_product")
+ALL_OF = tuple(case for case in CASES if case.steps > 1 or case.block not in {c.block for c in CASES if c.steps > 1})
+"""With one term a loop does not turn back."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def test_block(case: Case, library: ctypes.CDLL) -> None:
     draw = Draw(7)
     executed = [case.check(case, library, draw).executed for _ in range(RUNS)]
     assert max(executed) <= case.at_most
-    assert max(executed) <= blocks()[case.block].size
+    assert max(executed) <= blocks()[case.block].size * case.steps
 
 
 def test_every_block_has_a_case() -> None:
@@ -57,8 +59,8 @@ def check_often(case: Case, library: ctypes.CDLL, draw: Draw) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=[pytest.mark.slow] if case.block in LONG else []) for case in CASES],
-    ids=[f"{case.block}-{case.argument}" for case in CASES],
+    [pytest.param(case, marks=[pytest.mark.slow] if case.block in LONG else []) for case in ALL_OF],
+    ids=[f"{case.block}-{case.argument}" for case in ALL_OF],
 )
 def test_every_instruction_matters(case: Case, library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of its instructions a block fails."""

@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
     volatile uint32_t bad = (uint32_t)(argv[1][0] == '!'); /* one step outside the range */
     const int at = atoi(argv[1] + 1);
     const uint32_t most = UINT32_MAX, limit = ZQ_PRIME_LIMIT;
-    uint32_t x[32] __attribute__((aligned(8))) = {0}, y[32] __attribute__((aligned(8))) = {0};
+    uint32_t x[40] __attribute__((aligned(8))) = {0}, y[40] __attribute__((aligned(8))) = {0};
     uint32_t w[4] = {1, 1, 1, 1}, s[4] = {0};
     uint64_t sums[3 * BFV_UNIT] = {0};
     for (int i = 0; i < 4; i++) s[i] = zq_shoup(1, P);
@@ -149,18 +149,19 @@ CASES = {
     "product on b": "limb_mul(x, y, x + 4 - bad * 2, 2);",
     "negate": "limb_negate_if(x, most - bad, 3);",
     "add signed": "(void)limb_add_signed(x, x, y, most - bad, 2);",
-    "sum word": "y[0] = limit - 1 + bad; unit_sum(sums, y, 1, 1, 1);",
-    "sum terms": "unit_sum(sums, y, 1, 4 + bad, 1);",
-    "sum": "sums[0] = (UINT64_C(1) << 63) - 1 + bad; unit_sum(sums, y, 1, 1, 1);",
-    "square word 0": "y[0] = limit - 1 + bad; unit_square(sums, y, 0, 1);",
-    "square word 1": "y[BFV_UNIT] = limit - 1 + bad; unit_square(sums, y, 0, 1);",
-    "square sum 0": "sums[0] = UINT64_MAX - 1 + bad; y[0] = 1; unit_square(sums, y, 0, 1);",
-    "square sum 1": "sums[BFV_UNIT] = UINT64_MAX - 4 + bad; y[0] = y[BFV_UNIT] = 1; unit_square(sums, y, 0, 1);",
-    "square sum 2": "sums[2 * BFV_UNIT] = UINT64_MAX - 1 + bad; y[BFV_UNIT] = 1; unit_square(sums, y, 0, 1);",
-    "product word a": "y[BFV_UNIT] = limit - 1 + bad; unit_product(sums, y, x, 0, 1);",
-    "product word b": "x[0] = limit - 1 + bad; unit_product(sums, y, x, 0, 1);",
-    "product sum": "sums[BFV_UNIT] = UINT64_MAX - 2 + bad; x[0] = y[0] = x[BFV_UNIT] = y[BFV_UNIT] = 1; "
-    "unit_product(sums, y, x, 0, 1);",
+    "sum word": "y[0] = limit - 1 + bad; terms_sum(sums, y, 2, 1);",
+    "sum terms": "y[0] = y[8] = y[16] = limit - 1; y[24] = limit - 1; y[32] = 3 + bad; terms_sum(sums, y, 8, 5);",
+    "sum": "sums[0] = (UINT64_C(1) << 63) - 1 + bad; terms_sum(sums, y, 8, 1);",
+    "square word 0": "y[0] = limit - 1 + bad; terms_square(sums, y, 0, 1);",
+    "square word 1": "y[BFV_UNIT] = limit - 1 + bad; terms_square(sums, y, 0, 1);",
+    "square sum 0": "sums[0] = UINT64_MAX - 1 + bad; y[0] = 1; terms_square(sums, y, 0, 1);",
+    "square sum 1": "sums[BFV_UNIT] = UINT64_MAX - 4 + bad; y[0] = y[BFV_UNIT] = 1; terms_square(sums, y, 0, 1);",
+    "square sum 2": "sums[2 * BFV_UNIT] = UINT64_MAX - 1 + bad; y[BFV_UNIT] = 1; terms_square(sums, y, 0, 1);",
+    "square terms": "terms_square(sums, y, 0, 64 + bad);",
+    "product word a": "y[BFV_UNIT] = limit - 1 + bad; terms_product(sums, y, x, 0, 1);",
+    "product word b": "x[0] = limit - 1 + bad; terms_product(sums, y, x, 0, 1);",
+    "product sum": "sums[BFV_UNIT] = UINT64_MAX - 4 + bad; x[0] = y[0] = x[BFV_UNIT] = y[BFV_UNIT] = 1; "
+    "terms_product(sums, y, x, 0, 1);",
 }
 
 

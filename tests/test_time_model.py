@@ -50,7 +50,7 @@ def test_a_figure_can_miss() -> None:
 
 @pytest.mark.parametrize("row", COUNTED, ids=lambda r: f"{r[0]:#x}-{r[1]}-{r[2]}-{r[6]}x{r[7]}")
 def test_counted_launches(row: tuple[int, ...]) -> None:
-    names = ("command", "primes", "log_n", "parts", "tasklets", "block", "count", "positions")
+    names = ("command", "primes", "log_n", "parts", "tasklets", "block", "count", "positions", "reads")
     event = dict(zip(names, row[:-1], strict=True))
     assert model.instructions(event) == pytest.approx(row[-1], rel=0.1)
 

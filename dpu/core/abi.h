@@ -35,8 +35,9 @@
 
 enum {
     BFV_ALIGN = 64,           /* every region begins at a multiple of this */
-    BFV_UNIT = 16,            /* words of a unit */
-    BFV_UNIT_BYTES = 64,      /* bytes of a unit */
+    BFV_UNIT = 8,             /* words of a unit: 2,048 DPUs share the 4 primes of N = 4096 */
+    BFV_UNIT_BYTES = 32,      /* bytes of a unit */
+    BFV_RUN = 16,             /* coefficients that a DPU of the limb family takes at least */
     BFV_MRAM_BYTES = 1 << 26, /* of a DPU, less what its program takes */
     BFV_WRAM_BYTES = 1 << 16, /* of a DPU */
     BFV_DMA_BYTES = 2048,     /* the longest transfer between MRAM and WRAM */
@@ -46,7 +47,7 @@ enum {
     BFV_LIMB_STACK_BYTES = 1280,
     BFV_NTT_HEAP_BYTES = (1 << 16) - 2048 - 24 * BFV_NTT_STACK_BYTES,
     BFV_LIMB_HEAP_BYTES = (1 << 16) - 2048 - 24 * BFV_LIMB_STACK_BYTES,
-    BFV_BLOCK_UNITS = 4 /* the most units that a tasklet works on at a time */
+    BFV_BLOCK_UNITS = 8 /* the most units that a tasklet works on at a time */
 };
 
 /* NTT family: 0x1.., limb family: 0x2... */
@@ -75,7 +76,7 @@ enum bfv_command {
 
     /* Limb family (limb.h): a coefficient is `primes` = BFV_LIMBS words; tables: one struct limb_modulus.
      *
-     * Slices: a term is `positions` coefficients at a + k stride_a; both a multiple of BFV_UNIT words long.
+     * Slices: a term is `positions` coefficients at a + k stride_a; both a multiple of 8 bytes long.
      * ADD, SUB: out[k] = a[k] op b[k] mod q, k < count, results stride_part apart. Alias: out may be a or b.
      * SUM: out = start + sum over k < count of a[k], reduced after every term; SUM_LAZY: reduced once. */
     BFV_CMD_LIMB_ADD = 0x201,
@@ -83,7 +84,7 @@ enum bfv_command {
     BFV_CMD_LIMB_SUM = 0x203,
     BFV_CMD_LIMB_SUM_LAZY = 0x204,
     /* Whole polynomials of N coefficients; the output coefficients first .. first + positions - 1, both
-     * multiples of min(N, BFV_UNIT), are computed; count pairs are accumulated, at most BFV_LIMB_PAIRS.
+     * multiples of min(N, BFV_RUN), are computed; count pairs are accumulated, at most BFV_LIMB_PAIRS.
      * PRODUCT: out = start + sum of a[k] b[k]. TENSOR: operands of two polynomials, (c0, c1) and (d0, d1);
      * out = start + sum of (c0 d0, c0 d1 + c1 d0, c1 d1), stride_part apart.
      * start is out itself, or 0 with BFV_FLAG_FRESH. In, Out: [0, q); but with BFV_FLAG_INTEGER the output
@@ -146,6 +147,28 @@ struct bfv_prime_row {
     uint32_t reserved[8];
 };
 
+/* WRAM of a tasklet in SUM, PRODUCT and SQUARE: BFV_NTT_HEAP_BYTES shared out evenly, in lines of
+ * BFV_UNIT_BYTES, at most BFV_REDUCE_LINES. For each unit of its block it holds the row of the prime and
+ * `parts` sums of two lines; the rest takes terms, or twice the result. */
+enum { BFV_REDUCE_LINES = 128, BFV_REDUCE_GROUP = 16, BFV_ROW_LINES = 2 };
+
+static inline uint32_t bfv_reduce_lines(uint32_t tasklets) {
+    const uint32_t lines = (uint32_t)BFV_NTT_HEAP_BYTES / BFV_UNIT_BYTES / tasklets;
+    return lines < BFV_REDUCE_LINES ? lines : (uint32_t)BFV_REDUCE_LINES;
+}
+
+/* Terms that a tasklet takes at a time, at most BFV_REDUCE_GROUP; 0: the block does not fit.
+ * In: tasklets, parts of the accumulator and block >= 1. */
+static inline uint32_t bfv_reduce_group(uint32_t command, uint32_t tasklets, uint32_t parts, uint32_t block) {
+    const uint32_t lines = bfv_reduce_lines(tasklets), held = block * (BFV_ROW_LINES + 2 * parts);
+    const uint32_t operand = command == BFV_CMD_NTT_SUM ? parts : command == BFV_CMD_NTT_SQUARE ? 2 : 4;
+    if (lines < held + 2 * parts * block) {
+        return 0;
+    }
+    const uint32_t group = (lines - held) / (operand * block);
+    return group < BFV_REDUCE_GROUP ? group : (uint32_t)BFV_REDUCE_GROUP;
+}
+
 /* Twiddles of a transform: for each prime one row of N pairs {w, floor(w 2^32 / p)}, the tables
  * "forward" of ntt.h with BFV_CMD_NTT_FORWARD and "inverse" with BFV_CMD_NTT_INVERSE. */
 struct bfv_twiddle {
@@ -158,9 +181,9 @@ _Static_assert(sizeof(struct bfv_args) == 56 && __builtin_offsetof(struct bfv_ar
                "bfv_args is 56 bytes on both sides");
 _Static_assert(sizeof(struct bfv_report) == 16 && __builtin_offsetof(struct bfv_report, cycles) == 8,
                "bfv_report is 16 bytes on both sides");
-_Static_assert(sizeof(struct bfv_prime_row) == 64 &&
+_Static_assert(sizeof(struct bfv_prime_row) == BFV_ROW_LINES * BFV_UNIT_BYTES &&
                    __builtin_offsetof(struct bfv_prime_row, max_products) == 24,
-               "a row of a prime is one unit");
+               "a row of a prime is two units");
 _Static_assert(sizeof(struct bfv_twiddle) == 8, "a twiddle is one MRAM word");
 
 #endif

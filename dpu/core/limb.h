@@ -197,13 +197,22 @@ WIDE_INLINE void limb_sub_mod(uint32_t *r, const uint32_t *a, const uint32_t *b,
     (void)limb_add(r, r, back, limbs); /* its carry undoes the borrow */
 }
 
+#ifndef DPU
 /* sum += a. In: sum of limbs + 1 words holding at most 2^32 - 2 residues, a < q < 2^(32 limbs - 1).
  * Out: below 2^(32 limbs + 31), so the top word's sign bit stays clear. */
-#ifndef DPU
 WIDE_INLINE void limb_add_lazy(uint32_t *sum, const uint32_t *a, uint32_t limbs) {
     WIDE_ASSERT(a[limbs - 1] >> 31 == 0);
     sum[limbs] += limb_add(sum, sum, a, limbs);
     WIDE_ASSERT(sum[limbs] >> 31 == 0);
+}
+
+/* The same for `terms` values, 1 or more, that lie `next` words apart. */
+WIDE_INLINE void limb_sum_lazy(uint32_t *sum, const uint32_t *a, uint32_t next, uint32_t terms,
+                               uint32_t limbs) {
+    WIDE_ASSERT(terms >= 1);
+    for (uint32_t k = 0; k < terms; k++, a += next) {
+        limb_add_lazy(sum, a, limbs);
+    }
 }
 #endif
 

@@ -4,14 +4,27 @@
 #ifdef BFV_LIMBS
 #include "limb_kernels.h"
 
-/* A tasklet's WRAM. */
+/* A tasklet's WRAM. A lazy sum takes as many terms at a time as the heap has room for behind it. */
 struct slice_buffers {
     struct limb_modulus modulus;
-    uint32_t x[SLICE_BLOCK * LIMBS];
     uint32_t acc[SLICE_BLOCK * LAZY_WORDS]; /* the other operand, or the sums */
+    uint32_t x[SLICE_BLOCK * LIMBS];        /* of the first term; the others follow */
 };
 
+enum { SLICE_BYTES = SLICE_BLOCK * COEFF, SLICE_TERMS = 16 };
+
 _Static_assert(24 * sizeof(struct slice_buffers) <= BFV_LIMB_HEAP_BYTES, "all tasklets fit");
+
+/* Terms that a lazy sum takes at a time. */
+static uint32_t slice_terms(const struct bfv_args *args) {
+    const uint32_t own = (uint32_t)BFV_LIMB_HEAP_BYTES / args->tasklets;
+    uint32_t terms = 1, bytes = sizeof(struct slice_buffers) + SLICE_BYTES;
+    while (terms < SLICE_TERMS && bytes <= own) {
+        terms++;
+        bytes += SLICE_BYTES;
+    }
+    return terms;
+}
 
 /* Coefficients of block `index`: SLICE_BLOCK, the last one maybe fewer. */
 static uint32_t block_length(const struct bfv_args *args, uint32_t index) {
@@ -21,7 +34,11 @@ static uint32_t block_length(const struct bfv_args *args, uint32_t index) {
 
 uint32_t limb_slice_heap(const struct bfv_args *args) {
     const uint32_t bytes = args->positions * COEFF;
-    return args->positions <= BFV_MRAM_BYTES / COEFF && bytes % 8 == 0 ? sizeof(struct slice_buffers) : 0;
+    if (args->positions > BFV_MRAM_BYTES / COEFF || bytes % 8 != 0 || args->tasklets == 0) {
+        return 0;
+    }
+    const uint32_t more = args->command == BFV_CMD_LIMB_SUM_LAZY ? slice_terms(args) - 1 : 0;
+    return (uint32_t)sizeof(struct slice_buffers) + more * SLICE_BYTES;
 }
 
 /* out[k] = a[k] op b[k]. */
@@ -76,17 +93,34 @@ static void sum(const struct bfv_args *args, struct slice_buffers *own) {
     }
 }
 
+/* `terms` terms from MRAM offset `from` on, `bytes` of each, to x one after the other. */
+static void read_terms(const struct bfv_args *args, struct slice_buffers *own, uint32_t from, uint32_t terms,
+                       uint32_t bytes) {
+    uint32_t *x = own->x;
+    if (args->stride_a == bytes) { /* they lie one after the other */
+        stream_read(from, x, terms * bytes);
+        return;
+    }
+    for (; terms != 0; terms--, from += args->stride_a, x += bytes / 4) {
+        stream_read_short(from, x, bytes);
+    }
+}
+
 /* The same, in one limb more and reduced once: 2^32 terms fit. */
 static void sum_lazy(const struct bfv_args *args, struct slice_buffers *own) {
-    const uint32_t blocks = (args->positions + SLICE_BLOCK - 1) / SLICE_BLOCK;
+    const uint32_t blocks = (args->positions + SLICE_BLOCK - 1) / SLICE_BLOCK, group = slice_terms(args);
     for (uint32_t index = kernel_first(args); index < blocks; index += args->tasklets) {
         const uint32_t length = block_length(args, index), at = index * SLICE_BLOCK * COEFF;
+        uint32_t from = args->a + at;
         begin(args, own, at, length, LAZY_WORDS);
-        for (uint32_t k = 0; k < args->count; k++) {
-            stream_read(args->a + k * args->stride_a + at, own->x, length * COEFF);
+        for (uint32_t left = args->count; left != 0;) {
+            const uint32_t terms = left < group ? left : group;
+            read_terms(args, own, from, terms, length * COEFF);
             for (uint32_t i = 0; i < length; i++) {
-                limb_add_lazy(own->acc + i * LAZY_WORDS, own->x + i * LIMBS, LIMBS);
+                limb_sum_lazy(own->acc + i * LAZY_WORDS, own->x + i * LIMBS, length * LIMBS, terms, LIMBS);
             }
+            from += terms * args->stride_a;
+            left -= terms;
         }
         for (uint32_t i = 0; i < length; i++) {
             LIMB_LOCAL(all, LIMB_ACC(LIMB_MAX));

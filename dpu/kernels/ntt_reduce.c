@@ -1,19 +1,14 @@
 /* Sums and sums of products over the terms of a slice (abi.h), lazily in 64 bits.
  *
- * A tasklet takes a block of units and runs over terms, a group of them in WRAM at a time. Its
- * accumulators pass through registers once a group, and are reduced mod p only when the next
- * group might exceed 64 bits (struct bfv_prime_row says when). Where there are fewer blocks than
- * tasklets, several tasklets share a block, each with a run of the terms; the first of them adds
- * the others' residues at the end.
+ * A tasklet takes a block of units and runs over terms, a group of them in WRAM at a time. Within a group the
+ * sums are in registers (terms.h); they are made smaller mod p only when the next group might exceed 64 bits
+ * (struct bfv_prime_row says when). Where there are fewer blocks than tasklets, several tasklets share a
+ * block, each with a run of the terms; at the end each adds up some words of all, and the first delivers.
  */
 #include "stream.h"
 
-/* Units of memory that a tasklet holds for each unit of its block. */
-enum {
-    LINES_IN = 8,                     /* words of a group: 4 terms of 2 parts, ... */
-    LINES_SUMS = 3 * 2,               /* up to three accumulators of 64 bits */
-    LINES = 1 + LINES_SUMS + LINES_IN /* and the rows of primes */
-};
+#include "ntt_fast.h"
+#include "terms.h"
 
 /* How a command takes its terms. */
 struct plan {
@@ -25,19 +20,16 @@ struct plan {
 };
 
 static struct plan plan_of(const struct bfv_args *args) {
-    struct plan plan = {.operand = 2, .parts = 3, .blocks = slice_blocks(args), .team = 1};
-    switch (args->command) {
-    case BFV_CMD_NTT_SUM:
+    struct plan plan = {
+        .operand = 2,
+        .parts = 3,
+        .group = bfv_reduce_group(args->command, args->tasklets, args->parts, args->block),
+        .blocks = slice_blocks(args),
+        .team = 1,
+    };
+    if (args->command == BFV_CMD_NTT_SUM) {
         plan.operand = args->parts;
         plan.parts = args->parts;
-        plan.group = args->parts == 3 ? 2 : 4;
-        break;
-    case BFV_CMD_NTT_SQUARE:
-        plan.group = 4;
-        break;
-    default: /* two operands */
-        plan.group = 2;
-        break;
     }
     if (plan.blocks != 0 && plan.blocks < args->tasklets) {
         plan.team = args->tasklets / plan.blocks;
@@ -51,168 +43,150 @@ struct work {
     struct plan plan;
     struct bfv_prime_row *rows; /* [units] */
     uint64_t *sums;             /* [units][parts][BFV_UNIT] */
-    uint32_t *in;               /* the group's operands, each [units][operand][BFV_UNIT] */
+    uint32_t *in;               /* [group][units][operand][BFV_UNIT], of two operands one after the other */
     uint32_t at;                /* bytes before the block, for one part */
     uint32_t units;             /* of the block */
-    uint32_t capacity;          /* terms that may follow a reduction */
+    uint32_t have;              /* the prime of all rows, or UINT32_MAX */
+    uint32_t group;             /* terms at a time, as the primes allow */
+    uint32_t capacity;          /* terms that 64 bits hold beside a sum that was made smaller */
 };
 
-/* ---- the arithmetic: `terms` terms, `next` words apart, onto one unit of the accumulators ------- */
-
-/* Whether s + a b stays below 2^64; for assertions. */
-static inline __attribute__((always_inline, unused)) bool fits(uint64_t s, uint32_t a, uint32_t b) {
-    return s <= UINT64_MAX - wide_mul(a, b);
-}
-
-/* s += the terms' words. In: residues, at most 4 terms, whose sum fits 32 bits as p < 2^30; s < 2^63. Out: no
- * wrap. */
-static inline __attribute__((always_inline)) void unit_sum(uint64_t *restrict s, const uint32_t *restrict x,
-                                                           uint32_t next, uint32_t terms, uint32_t words) {
-    ZQ_ASSERT(terms <= 4);
-    for (uint32_t j = 0; j < words; j++) {
-        uint32_t sum = 0;
-        for (uint32_t k = 0; k < terms; k++) {
-            ZQ_ASSERT(x[k * next + j] < ZQ_PRIME_LIMIT);
-            sum += x[k * next + j];
-        }
-        ZQ_ASSERT(s[j] >> 63 == 0);
-        s[j] += sum;
-    }
-}
-
-/* s0 += c0^2, s1 += (c0 + c1)^2, s2 += c1^2: three squares (21 DPU instructions each) are cheaper than
- * two squares and a product (34); 2 c0 c1 = s1 - s0 - s2 is taken at the end. In: residues; sums that
- * still fit 64 bits. */
-static inline __attribute__((always_inline)) void
-unit_square(uint64_t *restrict s, const uint32_t *restrict x, uint32_t next, uint32_t terms) {
-    for (uint32_t j = 0; j < BFV_UNIT; j++) {
-        uint64_t t0 = s[j], t1 = s[BFV_UNIT + j], t2 = s[2 * BFV_UNIT + j];
-        for (uint32_t k = 0; k < terms; k++) {
-            const uint32_t c0 = x[k * next + j], c1 = x[k * next + BFV_UNIT + j];
-            ZQ_ASSERT(c0 < ZQ_PRIME_LIMIT && c1 < ZQ_PRIME_LIMIT);
-            ZQ_ASSERT(fits(t0, c0, c0) && fits(t1, c0 + c1, c0 + c1) && fits(t2, c1, c1));
-            t0 = wide_sqr_mac(t0, c0);
-            t1 = wide_sqr_mac(t1, c0 + c1);
-            t2 = wide_sqr_mac(t2, c1);
-        }
-        s[j] = t0;
-        s[BFV_UNIT + j] = t1;
-        s[2 * BFV_UNIT + j] = t2;
-    }
-}
-
-/* s0 += a0 b0, s1 += a0 b1 + a1 b0, s2 += a1 b1. In: residues; sums that still fit 64 bits. */
-static inline __attribute__((always_inline)) void unit_product(uint64_t *restrict s,
-                                                               const uint32_t *restrict a,
-                                                               const uint32_t *restrict b, uint32_t next,
-                                                               uint32_t terms) {
-    for (uint32_t j = 0; j < BFV_UNIT; j++) {
-        uint64_t t0 = s[j], t1 = s[BFV_UNIT + j], t2 = s[2 * BFV_UNIT + j];
-        for (uint32_t k = 0; k < terms; k++) {
-            const uint32_t a0 = a[k * next + j], a1 = a[k * next + BFV_UNIT + j];
-            const uint32_t b0 = b[k * next + j], b1 = b[k * next + BFV_UNIT + j];
-            ZQ_ASSERT(a0 < ZQ_PRIME_LIMIT && a1 < ZQ_PRIME_LIMIT);
-            ZQ_ASSERT(b0 < ZQ_PRIME_LIMIT && b1 < ZQ_PRIME_LIMIT);
-            ZQ_ASSERT(fits(t0, a0, b0) && fits(t1, a0, b1) && fits(t2, a1, b1));
-            t0 = wide_mac(t0, a0, b0);
-            t1 = wide_mac(t1, a0, b1);
-            ZQ_ASSERT(fits(t1, a1, b0));
-            t1 = wide_mac(t1, a1, b0);
-            t2 = wide_mac(t2, a1, b1);
-        }
-        s[j] = t0;
-        s[BFV_UNIT + j] = t1;
-        s[2 * BFV_UNIT + j] = t2;
-    }
-}
-
-/* Words from one operand to the next in WRAM. */
+/* Words of a term of an operand in WRAM. */
 static uint32_t operand_words(const struct work *w) {
     return w->units * w->plan.operand * BFV_UNIT;
 }
 
-/* `terms` terms that are in WRAM onto all units; a full group is compiled with its constant count. */
+/* `terms` terms that are in WRAM onto the sums of all units. */
 static void add_terms(const struct work *w, uint32_t terms) {
     const uint32_t next = operand_words(w);
-    if (w->args->command == BFV_CMD_NTT_SUM) {
-        if (terms == 4) {
-            unit_sum(w->sums, w->in, next, 4, next);
+    uint64_t *s = w->sums;
+    const uint32_t *x = w->in, *y = x + w->plan.group * next;
+    const uint32_t step = w->args->command == BFV_CMD_NTT_SUM ? BFV_UNIT : 2 * BFV_UNIT;
+    for (const uint32_t *const end = x + next; x != end; x += step, y += step) {
+        if (w->args->command == BFV_CMD_NTT_SUM) {
+            terms_sum(s, x, next, terms);
+            s += BFV_UNIT;
         } else {
-            unit_sum(w->sums, w->in, next, terms, next);
-        }
-        return;
-    }
-    for (uint32_t u = 0; u < w->units; u++) {
-        uint64_t *s = w->sums + u * 3 * BFV_UNIT;
-        const uint32_t *x = w->in + u * 2 * BFV_UNIT;
-        if (w->args->command == BFV_CMD_NTT_PRODUCT) {
-            unit_product(s, x, x + w->plan.group * next, next, terms);
-        } else if (terms == 4) {
-            unit_square(s, x, next, 4);
-        } else {
-            unit_square(s, x, next, terms);
+            if (w->args->command == BFV_CMD_NTT_PRODUCT) {
+                terms_product(s, x, y, next, terms);
+            } else {
+                terms_square(s, x, next, terms);
+            }
+            s += 3 * BFV_UNIT;
         }
     }
 }
 
 /* ---- one block ------------------------------------------------------------------- */
 
-static void read_terms(const struct work *w, uint32_t first, uint32_t terms) {
-    const struct bfv_args *args = w->args;
-    const uint32_t next = operand_words(w), at = w->at * w->plan.operand;
-    for (uint32_t k = 0; k < terms; k++) {
-        stream_read(args->a + (first + k) * args->stride_a + at, w->in + k * next, next * 4);
-        if (args->command == BFV_CMD_NTT_PRODUCT) {
-            stream_read(args->b + (first + k) * args->stride_b + at, w->in + (w->plan.group + k) * next,
-                        next * 4);
+/* Terms first .. first + terms - 1 of the operand at `base`, to x. */
+static void read_terms(const struct work *w, uint32_t base, uint32_t stride, uint32_t first, uint32_t terms,
+                       uint32_t *x) {
+    const uint32_t words = operand_words(w);
+    uint32_t from = base + first * stride + w->at * w->plan.operand;
+    if (stride == words * 4) { /* they lie one after the other */
+        stream_read(from, x, terms * words * 4);
+        return;
+    }
+    for (const uint32_t *const end = x + terms * words; x != end; x += words, from += stride) {
+        stream_read_short(from, x, words * 4);
+    }
+}
+
+/* A sum to one that is the same mod p and below 2^33. */
+static inline __attribute__((always_inline)) uint64_t smaller(uint64_t s, const struct zq_mod *mod) {
+    const uint32_t high = (uint32_t)(s >> 32);
+    const uint32_t rest = ntt_fast_prime(mod->p) ? wide_shoup_lazy(high, mod->r32, mod->r32_shoup, mod->p)
+                                                 : zq_mul_shoup_lazy(high, mod->r32, mod->r32_shoup, mod->p);
+    return (uint64_t)rest + (uint32_t)s;
+}
+
+/* Sets the terms that sums and WRAM hold. 64 bits hold a sum that was made smaller, below 2^33, and 4 (p -
+ * 1)^2 a term, the product of two sums: at least 3 terms for p < 2^30. Where (p - 1)^2 < 2^34, 2^27 terms are
+ * below 2^63. 32 bits hold at least 4 residues. */
+static void limit_terms(struct work *w) {
+    w->capacity = UINT32_MAX; /* sums: 2^32 residues stay below 2^62 */
+    w->group = w->plan.group;
+    for (uint32_t u = 0; u < w->units; u++) {
+        const struct bfv_prime_row *row = w->rows + u;
+        if (w->args->command == BFV_CMD_NTT_SUM) {
+            w->group = row->max_sums < w->group ? row->max_sums : w->group;
+        } else {
+            const uint32_t most = UINT32_C(1) << 27, max = (row->max_products - 1) / 4;
+            w->capacity = max < w->capacity ? max : w->capacity;
+            w->capacity = most < w->capacity ? most : w->capacity;
         }
     }
+    w->group = w->capacity < w->group ? w->capacity : w->group;
 }
 
-/* The terms that 64 bits hold beside one residue, the result of a reduction: 4 (p - 1)^2 the square of
- * a sum, 2 (p - 1)^2 the cross products. At least 3 for p < 2^30. */
-static uint32_t capacity_of(const struct bfv_args *args, const struct bfv_prime_row *rows, uint32_t units) {
-    uint32_t capacity = UINT32_MAX; /* sums: 2^32 residues stay below 2^62 */
-    for (uint32_t u = 0; u < units && args->command != BFV_CMD_NTT_SUM; u++) {
-        const uint32_t max = (rows[u].max_products - 1) / (args->command == BFV_CMD_NTT_SQUARE ? 4 : 2);
-        capacity = max < capacity ? max : capacity;
-    }
-    return capacity;
-}
-
-static void reduce_sums(const struct work *w) {
+static void make_smaller(const struct work *w) {
     const uint32_t words = w->plan.parts * BFV_UNIT;
     for (uint32_t u = 0; u < w->units; u++) {
         for (uint32_t j = u * words; j < (u + 1) * words; j++) {
-            w->sums[j] = zq_reduce64(w->sums[j], &w->rows[u].mod);
+            w->sums[j] = smaller(w->sums[j], &w->rows[u].mod);
         }
     }
 }
 
-/* Terms first .. last - 1 to residues in `in`, [units][parts][BFV_UNIT]. */
+/* Sums of terms first .. last - 1. Out: below 2^33, or all that the terms may come to where they are no more
+ * than `capacity`. */
 static void block_terms(const struct work *w, uint32_t first, uint32_t last) {
+    const struct bfv_args *args = w->args;
     const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
     for (uint32_t j = 0; j < words; j++) {
         w->sums[j] = 0;
     }
     uint32_t room = w->capacity;
     while (first < last) {
-        uint32_t terms = last - first < w->plan.group ? last - first : w->plan.group;
-        terms = terms < w->capacity ? terms : w->capacity;
+        const uint32_t terms = last - first < w->group ? last - first : w->group;
         if (room < terms) {
-            reduce_sums(w);
+            make_smaller(w);
             room = w->capacity;
         }
-        read_terms(w, first, terms);
+        read_terms(w, args->a, args->stride_a, first, terms, w->in);
+        if (args->command == BFV_CMD_NTT_PRODUCT) {
+            read_terms(w, args->b, args->stride_b, first, terms, w->in + w->plan.group * operand_words(w));
+        }
         add_terms(w, terms);
         room -= terms;
         first += terms;
     }
-    reduce_sums(w);
-    for (uint32_t j = 0; j < words; j++) {
-        w->in[j] = (uint32_t)w->sums[j];
+    if (args->count > w->capacity) {
+        make_smaller(w);
     }
-    for (uint32_t u = 0; u < w->units && w->args->command == BFV_CMD_NTT_SQUARE; u++) {
+}
+
+/* Words of WRAM from a tasklet's sums to those of the next one of its team. */
+static uint32_t team_words(const struct work *w) {
+    return w->plan.blocks * bfv_reduce_lines(w->args->tasklets) * BFV_UNIT_BYTES / 4;
+}
+
+/* The team's sums to residues in `in` of its first tasklet, [units][parts][BFV_UNIT]: of each `team` words,
+ * word `member`. In: all terms together are no more than `capacity`, or all sums are below 2^33. */
+static void block_reduce(const struct work *w, uint32_t member) {
+    const uint32_t words = w->plan.parts * BFV_UNIT, all = w->units * words, next = team_words(w);
+    const uint64_t *const first = w->sums - member * next / 2;
+    uint32_t *const out = w->in - member * next;
+    const struct bfv_prime_row *row = w->rows;
+    uint32_t end = words; /* of the row's unit */
+    for (uint32_t j = member; j < all; j += w->plan.team) {
+        const uint64_t *x = first + j;
+        uint64_t sum = *x;
+        for (uint32_t other = 1; other < w->plan.team; other++) {
+            x += next / 2;
+            sum += *x;
+        }
+        for (; j >= end; end += words) {
+            row++;
+        }
+        out[j] = zq_reduce64(sum, &row->mod);
+    }
+}
+
+/* r1 - r0 - r2, the mixed part of products. */
+static void block_mix(const struct work *w) {
+    for (uint32_t u = 0; u < w->units; u++) {
         const uint32_t p = w->rows[u].mod.p;
         uint32_t *r0 = w->in + u * 3 * BFV_UNIT, *r1 = r0 + BFV_UNIT, *r2 = r1 + BFV_UNIT;
         for (uint32_t j = 0; j < BFV_UNIT; j++) {
@@ -234,6 +208,9 @@ static void block_add(const struct work *w, uint32_t *x, const uint32_t *y) {
 
 /* Residues in `in` onto the accumulator in MRAM. */
 static void block_deliver(const struct work *w) {
+    if (w->args->command != BFV_CMD_NTT_SUM) {
+        block_mix(w);
+    }
     const uint32_t words = w->units * w->plan.parts * BFV_UNIT;
     const uint32_t out = w->args->out + w->at * w->plan.parts;
     if ((w->args->flags & BFV_FLAG_FRESH) == 0) {
@@ -246,14 +223,15 @@ static void block_deliver(const struct work *w) {
 
 static struct work work_of(const struct bfv_args *args, void *heap, uint32_t tasklet) {
     const uint32_t line = args->block * BFV_UNIT_BYTES;
-    uint8_t *own = (uint8_t *)heap + tasklet * LINES * line;
-    const struct work work = {
+    uint8_t *own = (uint8_t *)heap + tasklet * bfv_reduce_lines(args->tasklets) * BFV_UNIT_BYTES;
+    struct work work = {
         .args = args,
         .plan = plan_of(args),
+        .have = UINT32_MAX,
         .rows = (struct bfv_prime_row *)(void *)own,
-        .sums = (uint64_t *)(void *)(own + line),
-        .in = (uint32_t *)(void *)(own + (1 + LINES_SUMS) * line),
+        .sums = (uint64_t *)(void *)(own + BFV_ROW_LINES * line),
     };
+    work.in = (uint32_t *)(void *)(own + (BFV_ROW_LINES + 2 * work.plan.parts) * line);
     return work;
 }
 
@@ -261,15 +239,17 @@ static struct work work_of(const struct bfv_args *args, void *heap, uint32_t tas
 static void work_start(struct work *w, uint32_t index) {
     w->at = index * w->args->block * BFV_UNIT_BYTES;
     w->units = slice_units(w->args, index);
-    slice_rows(w->args, index, w->units, w->rows);
-    w->capacity = capacity_of(w->args, w->rows, w->units);
+    slice_rows(w->args, index, w->units, w->rows, &w->have);
+    limit_terms(w);
 }
 
 uint32_t ntt_accumulate_heap(const struct bfv_args *args) {
-    if (!slice_valid(args) || (args->command != BFV_CMD_NTT_SUM && args->parts != 3)) {
+    const bool valid = slice_valid(args) && (args->command == BFV_CMD_NTT_SUM || args->parts == 3);
+    if (!valid || args->tasklets == 0) {
         return 0;
     }
-    return (uint32_t)args->tasklets * LINES * args->block * BFV_UNIT_BYTES;
+    const bool fits = bfv_reduce_group(args->command, args->tasklets, args->parts, args->block) != 0;
+    return fits ? args->tasklets * bfv_reduce_lines(args->tasklets) * BFV_UNIT_BYTES : UINT32_MAX;
 }
 
 void ntt_accumulate(const struct bfv_args *args, void *heap) {
@@ -280,6 +260,7 @@ void ntt_accumulate(const struct bfv_args *args, void *heap) {
         for (uint32_t index = first; index < blocks; index += args->tasklets) {
             work_start(&w, index);
             block_terms(&w, 0, args->count);
+            block_reduce(&w, 0);
             block_deliver(&w);
         }
         return;
@@ -293,10 +274,11 @@ void ntt_accumulate(const struct bfv_args *args, void *heap) {
         block_terms(&w, from, from + each + (member < more ? 1 : 0));
     }
     kernel_sync();
+    if (member < team) {
+        block_reduce(&w, member);
+    }
+    kernel_sync();
     if (member == 0) {
-        for (uint32_t other = 1; other < team; other++) {
-            block_add(&w, w.in, work_of(args, heap, index + other * blocks).in);
-        }
         block_deliver(&w);
     }
 }

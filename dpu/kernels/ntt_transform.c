@@ -53,40 +53,41 @@ static inline void read_pairs(const struct transform *t, uint32_t index, uint32_
  * number `base` of the table. */
 static void stage(const struct transform *t, uint32_t log, uint32_t log_gap, uint32_t base) {
     const uint32_t gap = UINT32_C(1) << log_gap, p = t->p;
+    const bool fast = t->fast, inverse = t->inverse; /* not read again for every block */
     uint32_t first = 0, last = 0;
     share_of(t->args, UINT32_C(1) << (log - 1), &first, &last);
-    uint32_t have = UINT32_MAX; /* the block of pairs[0] */
-    while (first < last) {
-        const uint32_t block = first >> log_gap, from = first & (gap - 1);
-        const uint32_t run = last - first < gap - from ? last - first : gap - from;
-        if (have == UINT32_MAX || block >= have + TWIDDLES) {
-            const uint32_t left = ((last - 1) >> log_gap) + 1 - block;
-            read_pairs(t, base + block, left < TWIDDLES ? left : (uint32_t)TWIDDLES);
-            have = block;
+    const uint32_t block = first >> log_gap, from = first & (gap - 1);
+    uint32_t left = last - first, run = gap - from, index = base + block;
+    uint32_t *x = t->words + (block << (log_gap + 1)) + from;
+    const struct bfv_twiddle *const end = t->pairs + TWIDDLES, *w = end;
+    while (left != 0) {
+        run = left < run ? left : run;
+        if (w == end) {
+            const uint32_t blocks = ((left - run + gap - 1) >> log_gap) + 1;
+            read_pairs(t, index, blocks < TWIDDLES ? blocks : (uint32_t)TWIDDLES);
+            index += TWIDDLES;
+            w = t->pairs;
         }
-        const struct bfv_twiddle w = t->pairs[block - have];
-        uint32_t *x = t->words + (block << (log_gap + 1)) + from, *y = x + gap;
-        if (t->fast) {
-            const struct ntt_fast fast = ntt_fast_twiddle(w.w, w.shoup, p);
-            if (t->inverse) {
-                for (uint32_t j = 0; j < run; j++) {
-                    ntt_fast_inverse(x + j, y + j, &fast);
-                }
+        if (fast) {
+            const struct ntt_fast twiddle = ntt_fast_twiddle(w->w, w->shoup, p);
+            if (inverse) {
+                ntt_fast_inverse(x, x + gap, run, &twiddle);
             } else {
-                for (uint32_t j = 0; j < run; j++) {
-                    ntt_fast_forward(x + j, y + j, &fast);
-                }
+                ntt_fast_forward(x, x + gap, run, &twiddle);
             }
         } else {
             for (uint32_t j = 0; j < run; j++) {
-                if (t->inverse) {
-                    ntt_butterfly_inverse(x + j, y + j, w.w, w.shoup, p);
+                if (inverse) {
+                    ntt_butterfly_inverse(x + j, x + gap + j, w->w, w->shoup, p);
                 } else {
-                    ntt_butterfly_forward(x + j, y + j, w.w, w.shoup, p);
+                    ntt_butterfly_forward(x + j, x + gap + j, w->w, w->shoup, p);
                 }
             }
         }
-        first += run;
+        w++;
+        x += run + gap;
+        left -= run;
+        run = gap;
     }
     kernel_sync();
 }

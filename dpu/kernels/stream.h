@@ -20,7 +20,13 @@ static inline void stream_read(uint32_t offset, void *to, uint32_t bytes) {
     mram_read(stream_at(offset), at, bytes);
 }
 
-/* The way back, under the same conditions. */
+/* The same for at most BFV_DMA_BYTES, in a loop over terms. */
+static inline void stream_read_short(uint32_t offset, void *to, uint32_t bytes) {
+    ZQ_ASSERT(bytes <= BFV_DMA_BYTES);
+    mram_read(stream_at(offset), to, bytes);
+}
+
+/* The way back, under the conditions of stream_read. */
 static inline void stream_write(const void *from, uint32_t offset, uint32_t bytes) {
     const uint8_t *at = from;
     while (bytes > BFV_DMA_BYTES) {
@@ -45,14 +51,21 @@ static inline uint32_t slice_units(const struct bfv_args *args, uint32_t index) 
     return left < args->block ? left : args->block;
 }
 
-/* The rows of the primes of a block's units, to rows[units]. */
+/* The rows of the primes of a block's units, to rows[units]. have: the prime of which rows[args->block] are
+ * already, or UINT32_MAX; kept for the next block. */
 static inline void slice_rows(const struct bfv_args *args, uint32_t index, uint32_t units,
-                              struct bfv_prime_row *rows) {
-    const uint32_t shift = args->log_n > 4 ? args->log_n - 4u : 0; /* log2 of the units of a plane */
-    for (uint32_t u = 0; u < units; u++) {
-        const uint32_t prime = (args->first + index * args->block + u) >> shift;
-        stream_read(args->tables + prime * (uint32_t)sizeof *rows, rows + u, sizeof *rows);
+                              struct bfv_prime_row *rows, uint32_t *have) {
+    const uint32_t shift = args->log_n > 3 ? args->log_n - 3u : 0; /* log2 of the units of a plane */
+    const uint32_t unit = args->first + index * args->block;
+    const uint32_t prime = unit >> shift, last = (unit + units - 1) >> shift;
+    if (prime == *have && last == prime) {
+        return;
     }
+    for (uint32_t u = 0; u < units; u++) {
+        const uint32_t row = (unit + u) >> shift;
+        stream_read_short(args->tables + row * (uint32_t)sizeof *rows, rows + u, sizeof *rows);
+    }
+    *have = last == prime && units == args->block ? prime : UINT32_MAX;
 }
 
 /* Whether a command's slice arguments are in range. */
@@ -70,7 +83,7 @@ struct stream_shape {
 
 /* What a tasklet holds of one block: operands [units][in][BFV_UNIT], result [units][out][BFV_UNIT]. */
 struct stream_block {
-    const uint32_t *a, *b;
+    uint32_t *a, *b; /* the work may write over them */
     uint32_t *out;
     const struct bfv_prime_row *rows; /* of the units */
     uint32_t units;
@@ -79,7 +92,7 @@ struct stream_block {
 
 /* Units of memory that a tasklet holds for each unit of a block. */
 static inline uint32_t stream_lines(struct stream_shape shape) {
-    return 1 + 2 * shape.in + shape.out; /* the row of the prime, two operands, the result */
+    return BFV_ROW_LINES + 2 * shape.in + shape.out; /* the row of the prime, two operands, the result */
 }
 
 /* For every term and block: reads a and b, computes, writes the result. */
@@ -91,14 +104,15 @@ stream_blocks(const struct bfv_args *args, void *heap, struct stream_shape shape
     const uint32_t line = args->block * BFV_UNIT_BYTES;
     uint8_t *own = (uint8_t *)heap + (uint32_t)me() * stream_lines(shape) * line;
     struct bfv_prime_row *rows = (struct bfv_prime_row *)(void *)own;
-    uint32_t *a = (uint32_t *)(void *)(own + line);
-    uint32_t *b = (uint32_t *)(void *)(own + (1 + shape.in) * line);
-    uint32_t *out = (uint32_t *)(void *)(own + (1 + 2 * shape.in) * line);
+    uint32_t *a = (uint32_t *)(void *)(own + BFV_ROW_LINES * line);
+    uint32_t *b = (uint32_t *)(void *)(own + (BFV_ROW_LINES + shape.in) * line);
+    uint32_t *out = (uint32_t *)(void *)(own + (BFV_ROW_LINES + 2 * shape.in) * line);
 
+    uint32_t have = UINT32_MAX;
     for (uint32_t item = kernel_first(args); item < items; item += args->tasklets) {
         const uint32_t term = item / blocks, index = item % blocks;
         const uint32_t units = slice_units(args, index), at = index * line;
-        slice_rows(args, index, units, rows);
+        slice_rows(args, index, units, rows, &have);
         stream_read(args->a + term * args->stride_a + at * shape.in, a, units * shape.in * BFV_UNIT_BYTES);
         stream_read(args->b + term * args->stride_b + at * shape.in, b, units * shape.in * BFV_UNIT_BYTES);
         const struct stream_block block = {a, b, out, rows, units, shape};

@@ -54,13 +54,11 @@ def instructions(event: Mapping[str, Any]) -> float:
     """Instructions of the DPU with the most work in a launch; KeyError for a command that was never counted."""
     command, count, positions = event["command"], event["count"], event["positions"]
     cost = _cost(event)
-    n, terms = 1 << event["log_n"], 0
+    n, shared = 1 << event["log_n"], 0
     if command in (0x101, 0x102, 0x103):
-        words = positions * UNIT
-        parts = event["parts"]
-        passes = count * words * (parts if command == 0x101 else 1)
-        results = words * parts * _team(event)
-        terms = count * _blocks(event)
+        results = positions * UNIT * event["parts"]
+        passes = count * (results if command == 0x101 else positions * UNIT)
+        shared = results * (_team(event) - 1)
     elif command in (0x111, 0x112, 0x113, 0x114):
         passes, results = count * positions * UNIT * (1 if command == 0x114 else event["parts"]), 0
     elif command in (0x121, 0x122):
@@ -70,14 +68,7 @@ def instructions(event: Mapping[str, Any]) -> float:
         passes, results = count * positions * n * (3 if command == 0x212 else 1), positions
     else:
         passes, results = count * positions, positions
-    return LAUNCH + cost.step * passes + cost.term * terms + cost.finish * results
-
-
-def alone(event: Mapping[str, Any]) -> float:
-    """Of these, what one tasklet does while all others wait for it."""
-    cost = _cost(event)
-    words = event["positions"] * UNIT * event["parts"]
-    return cost.merge * words * (_team(event) - 1) if cost.merge else 0.0
+    return LAUNCH + cost.step * passes + cost.read * event["reads"] + cost.finish * results + cost.share * shared
 
 
 def _cost(event: Mapping[str, Any]) -> Cost:
@@ -100,13 +91,12 @@ def launch_seconds(event: Mapping[str, Any], clock: float, conflicts: bool = Fal
     The longest tasklet's share of the instructions is taken to be its share of the bytes that were moved.
     ``conflicts``: each instruction with two sources of equal parity takes the pipeline for a cycle more.
     """
-    serial = alone(event)
-    shared = instructions(event) - serial
+    total = instructions(event)
     dma = Dma(event["reads"], event["writes"], event["read_bytes"] + event["write_bytes"])
     busiest = Dma(event["busiest_reads"], event["busiest_writes"], event["busiest_bytes"])
     share = busiest.bytes / dma.bytes if dma.bytes else 1.0
-    issued = shared * (1 + _cost(event).conflicts) if conflicts else shared
-    return (cycles(issued, shared * share, dma, busiest) + PIPELINE * serial) / (clock * 1e6)
+    issued = total * (1 + _cost(event).conflicts) if conflicts else total
+    return cycles(issued, total * share, dma, busiest) / (clock * 1e6)
 
 
 # --- transfers between host and DPUs

@@ -13,7 +13,7 @@ from pathlib import Path
 from .interp import PAIRS, REGISTERS, AsmError, Machine, assemble, halves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HEADERS = ("limb.h", "ntt_fast.h")
+HEADERS = ("limb.h", "ntt_fast.h", "terms.h")
 FREE = REGISTERS[:22]
 """r22 is the stack pointer, r23 the return address."""
 

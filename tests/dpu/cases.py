@@ -23,6 +23,7 @@ EDGES = (0, 1, 2, 0xFF, 0x100, 0xFF00FF, 0xFF00FF00, 0xFFFF, 0x10000, 0x1000000,
 SOURCE = """
 #include "limb.h"
 #include "ntt_fast.h"
+#include "terms.h"
 #define EACH(call) switch (limbs) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; \\
     case 8: call(8); break; default: call(16); break; }
 typedef uint32_t *out;
@@ -55,8 +56,8 @@ uint32_t twin_sub(out r, in a, in b, uint32_t limbs) {
 #undef C
     return c;
 }
-void twin_add_lazy(out sum, in a, uint32_t limbs) {
-#define C(n) limb_add_lazy(sum, a, n)
+void twin_sum_lazy(out sum, in a, uint32_t next, uint32_t terms, uint32_t limbs) {
+#define C(n) limb_sum_lazy(sum, a, next, terms, n)
     EACH(C)
 #undef C
 }
@@ -67,14 +68,27 @@ void twin_product(out r, in a, in b, uint32_t limbs) {
 void twin_product_mac(out acc, in a, in b, uint32_t limbs) {
     if (limbs == 2) { limb_mac(acc, a, b, 2); } else { limb_mac(acc, a, b, 4); }
 }
-void twin_forward(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
+void twin_forward(out x, out y, uint32_t run, uint32_t w, uint32_t quotient, uint32_t p) {
     const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
-    ntt_fast_forward(xy, xy + 1, &t);
+    ntt_fast_forward(x, y, run, &t);
 }
-void twin_inverse(out xy, uint32_t w, uint32_t quotient, uint32_t p) {
+void twin_inverse(out x, out y, uint32_t run, uint32_t w, uint32_t quotient, uint32_t p) {
     const struct ntt_fast t = ntt_fast_twiddle(w, quotient, p);
-    ntt_fast_inverse(xy, xy + 1, &t);
+    ntt_fast_inverse(x, y, run, &t);
 }
+uint32_t twin_product_mod(uint32_t a, uint32_t b, uint32_t p) {
+    const struct zq_mod mod = zq_mod_init(p);
+    const struct ntt_fast_prime prime = ntt_fast_product(&mod);
+    return ntt_fast_mul(a, b, &prime);
+}
+void twin_square_terms(uint64_t *s, in x, in y, uint32_t next, uint32_t terms) {
+    (void)y;
+    terms_square(s, x, next, terms);
+}
+void twin_product_terms(uint64_t *s, in x, in y, uint32_t next, uint32_t terms) {
+    terms_product(s, x, y, next, terms);
+}
+void twin_sum_terms(uint64_t *s, in x, uint32_t next, uint32_t terms) { terms_sum(s, x, next, terms); }
 """
 
 
@@ -86,7 +100,7 @@ def twins(folder: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(folder / "twins.so"))
     for name in ("mul", "sqr", "mac", "sqr_mac", "fold"):
         getattr(library, f"twin_{name}").restype = ctypes.c_uint64
-    for name in ("bytes", "shoup", "add", "sub"):
+    for name in ("bytes", "shoup", "product_mod", "add", "sub"):
         getattr(library, f"twin_{name}").restype = ctypes.c_uint32
     return library
 
@@ -126,6 +140,8 @@ class Case:
     check: Callable[[Case, ctypes.CDLL, Draw], Run]
     """One run on drawn inputs, compared; AssertionError where something differs."""
     argument: int = 0
+    steps: int = 1
+    """What a run repeats: terms, of which ``at_most`` counts all."""
 
     def run(self, draw: Draw, memory: bytearray | None = None, **values: int) -> Run:
         return blocks()[self.block].run(draw, memory, **values)
@@ -207,6 +223,17 @@ def shoup(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     return run
 
 
+def product_mod(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    p = draw.choice(LOW_DIGIT if case.argument else [p for p in CHAIN if p not in LOW_DIGIT])
+    bits, a, b = p.bit_length(), draw.below(p), draw.below(p)
+    quotient = ((1 << 2 * bits) // p) << (31 - bits)
+    constants = {"v": quotient, "vh": quotient >> 16, "c": p >> 16 | (p & 0x8000) << 16}
+    multiples = {"p": p, "p2": 2 * p, "p4": 4 * p}
+    run = case.run(draw, a=a, b=b, up=33 - bits, down=bits - 1, **constants, **multiples)
+    agree(run.values["x"] & MASK, a * b % p, library.twin_product_mod(a, b, p))
+    return run
+
+
 # ---- memory --------------------------------------------------------------------------------------
 
 PLACES = (0x100, 0x200, 0x300, 0x400)
@@ -265,15 +292,18 @@ def add_mod(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     return run
 
 
-def add_lazy(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
-    n = case.argument
-    a = draw.long(n) & ((1 << 32 * n - 1) - 1)
-    total = draw.below((1 << 32 * n + 31) - a)
-    memory = _memory((total, n + 1), (a, n))
-    run = case.run(draw, memory, r=PLACES[0], a=PLACES[0], b=PLACES[1])
+def sum_lazy(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    n, terms = case.argument, case.steps
+    values = [draw.long(n) & ((1 << 32 * n - 1) - 1) for _ in range(terms)]
+    total = draw.below((1 << 32 * n + 31) - sum(values))
+    following = n + draw.choice((0, 2, 8)) + n % 2  # words from one to the next, even
+    packed = sum(value << 32 * following * k for k, value in enumerate(values))
+    memory = _memory((total, n + 1), (packed, following * terms))
+    end = PLACES[1] + 4 * following * terms
+    run = case.run(draw, memory, s=PLACES[0], a=PLACES[1], next=4 * following, end=end)
     twin = Words(total, n + 1)
-    library.twin_add_lazy(twin.array, Words(a, n).array, n)
-    agree(_at(memory, 0, n + 1), total + a, twin.value)
+    library.twin_sum_lazy(twin.array, Words(packed, following * terms).array, following, terms, n)
+    agree(_at(memory, 0, n + 1), total + sum(values), twin.value)
     return run
 
 
@@ -310,26 +340,100 @@ def product_mac(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
 
 def butterfly(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
     p, w, quotient, operands = _twiddle(case, draw)
-    forward = case.block == "ntt_fast_forward"
+    forward, n = case.block == "ntt_fast_forward", case.steps
     bound = (10 if forward else 5) * p
-    x, y = draw.below(bound), draw.below(bound)
-    memory = _memory((x, 1), (y, 1))
-    run = case.run(draw, memory, px=PLACES[0], py=PLACES[1], p5=5 * p, **operands)
-    left, right = _at(memory, 0, 1), _at(memory, 1, 1)
-    twin = Words(x | y << 32, 2)
-    (library.twin_forward if forward else library.twin_inverse)(twin.array, w, quotient, p)
-    agree(left | right << 32, twin.value)
-    assert max(left, right) < bound
-    first, second = (x + w * y, x - w * y) if forward else (x + y, (x - y) * w)
-    agree(left % p, first % p)
-    agree(right % p, second % p)
+    x, y = ([draw.below(bound) for _ in range(n)] for _ in range(2))
+    packed = [sum(word << 32 * j for j, word in enumerate(words)) for words in (x, y)]
+    memory = _memory((packed[0], n), (packed[1], n))
+    places = {"px": PLACES[0], "py": PLACES[1], "end": PLACES[0] + 4 * n}
+    run = case.run(draw, memory, **places, p5=5 * p, **operands)
+    twin_x, twin_y = Words(packed[0], n), Words(packed[1], n)
+    (library.twin_forward if forward else library.twin_inverse)(twin_x.array, twin_y.array, n, w, quotient, p)
+    for found, twin in ((_at(memory, 0, n), twin_x), (_at(memory, 1, n), twin_y)):
+        agree(found, twin.value)
+    for j in range(n):
+        left, right = twin_x.value >> 32 * j & MASK, twin_y.value >> 32 * j & MASK
+        assert max(left, right) < bound
+        first, second = (x[j] + w * y[j], x[j] - w * y[j]) if forward else (x[j] + y[j], (x[j] - y[j]) * w)
+        agree(left % p, first % p)
+        agree(right % p, second % p)
+    return run
+
+
+# ---- sums over terms -----------------------------------------------------------------------------
+
+UNIT = 8
+"""Words of a unit (BFV_UNIT)."""
+
+
+def _fitting(draw: Draw, products: int) -> int:
+    """A sum beside which 64 bits hold ``products``."""
+    return draw.choice((0, (1 << 64) - 1 - products, draw.below((1 << 64) - products)))
+
+
+def _residues(draw: Draw, count: int, p: int) -> list[int]:
+    """All the same now and then: the largest of all, for one."""
+    same = draw.below(p)
+    return [same] * count if draw.random() < 0.3 else [draw.below(p) for _ in range(count)]
+
+
+def products_of_terms(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    """Terms of two words (squares) or four, from any prime below 2^30 for which 64 bits hold so many."""
+    terms, square = case.steps, case.block == "terms_square"
+    operand = 2 if square else 4
+    p = min(draw.choice((*CHAIN, (1 << 30) - 35)), 1 << 30 if terms < 4 else max(CHAIN))
+    words = [_residues(draw, terms, p) for _ in range(operand)]
+    first, second = (words, words) if square else (words[:2], words[2:])
+    a = [*first, [x + y for x, y in zip(*first, strict=True)]]
+    b = [*second, [x + y for x, y in zip(*second, strict=True)]]
+    added = [sum(x * y for x, y in zip(a[i], b[i], strict=True)) for i in (0, 2, 1)]
+    sums = [_fitting(draw, value) for value in added]
+    lane, following = draw.randrange(UNIT), 2 * UNIT * draw.choice((1, 2, 5))
+    to, places, unit = 0x100, (0x1000, 0x8000), 4 * UNIT
+    memory, twin_s = bytearray(WRAM), (ctypes.c_uint64 * (3 * UNIT))()
+    operands = [(ctypes.c_uint32 * (following * terms))() for _ in range(2)]
+    for part, column in enumerate(words):
+        for k, value in enumerate(column):
+            at = places[part // 2] + part % 2 * unit + 4 * following * k
+            memory[at : at + 4] = value.to_bytes(4, "little")
+            operands[part // 2][following * k + part % 2 * UNIT + lane] = value
+    for i, value in enumerate(sums):
+        memory[to + 2 * unit * i : to + 2 * unit * i + 8] = value.to_bytes(8, "little")
+        twin_s[i * UNIT + lane] = value
+    given = {"x": places[0], "s": to, "next": 4 * following, "end": places[0] + 4 * following * terms}
+    run = case.run(draw, memory, **given, **({} if square else {"y": places[1]}))
+    (library.twin_square_terms if square else library.twin_product_terms)(twin_s, *operands, following, terms)
+    for i, value in enumerate(sums):
+        found = int.from_bytes(memory[to + 2 * unit * i : to + 2 * unit * i + 8], "little")
+        agree(found, value + added[i], twin_s[i * UNIT + lane])
+    return run
+
+
+def sum_of_terms(case: Case, library: ctypes.CDLL, draw: Draw) -> Run:
+    terms, count, next_words = case.steps, 8, draw.choice((8, 16, 32, 96))
+    p = draw.choice((*CHAIN, 3))
+    words = [_residues(draw, count, p) for _ in range(terms)]
+    added = [sum(term[j] for term in words) for j in range(count)]
+    sums = [draw.below(1 << 63) for _ in range(count)]
+    memory, at, to = bytearray(WRAM), 0x1000, 0x100
+    twin_x = (ctypes.c_uint32 * (next_words * terms))()
+    for k, term in enumerate(words):
+        for j, value in enumerate(term):
+            place = at + 4 * (k * next_words + j)
+            memory[place : place + 4] = value.to_bytes(4, "little")
+            twin_x[k * next_words + j] = value
+    for j, value in enumerate(sums):
+        memory[to + 8 * j : to + 8 * j + 8] = value.to_bytes(8, "little")
+    twin_s = (ctypes.c_uint64 * count)(*sums)
+    run = case.run(draw, memory, x=at, s=to, next=4 * next_words, end=at + 4 * next_words * terms)
+    library.twin_sum_terms(twin_s, twin_x, next_words, terms)
+    for j in range(count):
+        place = to + 8 * j
+        agree(int.from_bytes(memory[place : place + 8], "little"), sums[j] + added[j], twin_s[j])
     return run
 
 
 # ---- all of them ---------------------------------------------------------------------------------
-
-LOOP = 3
-"""Two pointers and a jump, for each butterfly."""
 
 CASES = (
     *(
@@ -343,10 +447,26 @@ CASES = (
     Case("wide_lazy_fold", "three lazy words to 64 bits", 3, fold),
     Case("wide_shoup_lazy", "twiddle product mod p", 46, shoup),
     Case("wide_shoup_lazy", "twiddle product mod p, p with 2^15", 47, shoup, argument=1),
-    Case("ntt_fast_forward", "butterfly, forward", 58 - LOOP, butterfly),
-    Case("ntt_fast_forward", "butterfly, forward, p with 2^15", 59 - LOOP, butterfly, argument=1),
-    Case("ntt_fast_inverse", "butterfly, inverse", 58 - LOOP, butterfly),
-    Case("ntt_fast_inverse", "butterfly, inverse, p with 2^15", 59 - LOOP, butterfly, argument=1),
+    Case("ntt_fast_mul", "product mod p", 74, product_mod),
+    Case("ntt_fast_mul", "product mod p, p with 2^15", 75, product_mod, argument=1),
+    *(
+        Case(f"ntt_fast_{way}", f"butterfly, {way}{', p with 2^15' if low else ''}", 59 + low, butterfly, low)
+        for way in ("forward", "inverse")
+        for low in (0, 1)
+    ),
+    *(
+        Case(f"ntt_fast_{way}", f"butterfly, {way}: a run of 4", 4 * 59, butterfly, steps=4)
+        for way in ("forward", "inverse")
+    ),
+    *(
+        Case("terms_square", f"variance step: a coefficient of {n} terms", 30 + 68 * n, products_of_terms, n, n)
+        for n in (1, 3, 15)
+    ),
+    *(
+        Case("terms_product", f"cross step: a coefficient of {n} terms", 30 + 111 * n, products_of_terms, n, n)
+        for n in (1, 3, 7)
+    ),
+    *(Case("terms_sum", f"lazy sum: eight words of {n} terms", 40 + 14 * n, sum_of_terms, n, n) for n in (1, 2, 16)),
     *(
         Case(f"limb_{op}/{name}", f"chain of {n} words with its carry", count, chain, argument=n)
         for op in ("add", "sub")
@@ -354,8 +474,9 @@ CASES = (
     ),
     Case("limb_add_mod", "128-bit sum mod q", 15, add_mod),
     *(
-        Case(f"limb_add_lazy/{name}", f"{32 * n}-bit value onto a sum of a word more", count, add_lazy, argument=n)
-        for n, name, count in ((1, "1", 7), (2, "2", 8), (4, "4", 13), (8, "8", 23), (16, "default", 43))
+        Case(f"limb_sum_lazy/{name}", f"{32 * n}-bit lazy sum of {k} terms", each * k + once, sum_lazy, n, k)
+        for n, name, each, once in ((1, "1", 5, 4), (2, "2", 6, 4), (4, "4", 9, 6), (8, "default", 15, 10))
+        for k in (1, 3)
     ),
     Case("limb_mul_2", "Karatsuba 64 x 64 bits", 120, product_of, argument=2),
     Case("limb_mac_2", "Karatsuba 64 x 64 bits onto 160", 132, product_mac, argument=2),

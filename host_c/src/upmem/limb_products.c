@@ -15,7 +15,7 @@ struct grid {
 
 static struct grid grid_of(const struct upmem *upmem, uint64_t pairs) {
     const uint32_t n = limb_family_of(upmem)->form.ring->n;
-    const uint32_t unit = n < BFV_UNIT ? n : (uint32_t)BFV_UNIT, units = n / unit;
+    const uint32_t unit = n < BFV_RUN ? n : (uint32_t)BFV_RUN, units = n / unit;
     struct grid grid = {.slices = 1};
     if (pairs < upmem->dpus) {
         const uint32_t share = upmem->dpus / (uint32_t)pairs;

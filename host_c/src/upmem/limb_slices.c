@@ -6,15 +6,15 @@
 /* A run of coefficients of a ciphertext on each DPU: the same width on all but the last ones. */
 struct runs {
     uint64_t words; /* of a ciphertext */
-    uint32_t width; /* words of a run, a multiple of BFV_UNIT coefficients */
+    uint32_t width; /* words of a run, a multiple of BFV_RUN coefficients */
 };
 
 static struct runs runs_of(const struct upmem *upmem, uint32_t parts) {
     const struct limb_form *form = &limb_family_of(upmem)->form;
     const uint32_t coefficients = parts * form->ring->n;
-    const uint32_t units = (coefficients + BFV_UNIT - 1) / BFV_UNIT;
+    const uint32_t units = (coefficients + BFV_RUN - 1) / BFV_RUN;
     const uint32_t each = (units + upmem->dpus - 1) / upmem->dpus;
-    const struct runs runs = {parts * limb_poly_words(form), each * BFV_UNIT * form->limbs};
+    const struct runs runs = {parts * limb_poly_words(form), each * BFV_RUN * form->limbs};
     return runs;
 }
 

@@ -12,23 +12,42 @@ enum { BATCH_TERMS = 4096 };
 
 /* ---- launches ------------------------------------------------------------------------- */
 
-/* Units that a tasklet takes at a time: what ends first, then what moves longer runs. In: lines of a
- * unit in WRAM, how many times a DPU goes over its slice, whether tasklets may share a block. */
-static uint32_t block_of(const struct upmem *upmem, const struct ntt_base *base, uint32_t lines,
-                         uint64_t passes, bool teams) {
+/* What `block` units at a time cost, comparable: the longest tasklet's units, in 64ths as a team shares them.
+ * In: how many times a DPU goes over its slice, whether tasklets may share a block. */
+static uint64_t block_cost(const struct upmem *upmem, const struct ntt_base *base, uint32_t block,
+                           uint64_t passes, bool teams) {
     const uint64_t units = base->slices.units, tasklets = upmem->tasklets;
+    const uint64_t items = (units + block - 1) / block * passes;
+    const uint64_t shared = teams && items < tasklets ? tasklets / items : 1;
+    return (items + tasklets - 1) / tasklets * block * 64 / shared;
+}
+
+/* Units that a tasklet takes at a time in pointwise work: what ends first, then what moves longer runs. In:
+ * lines of a unit in WRAM. */
+static uint32_t pointwise_block(const struct upmem *upmem, const struct ntt_base *base, uint32_t lines,
+                                uint64_t passes) {
     uint32_t best = 1;
-    uint64_t best_cost = UINT64_MAX;
-    for (uint32_t block = 1; block <= BFV_BLOCK_UNITS; block++) {
-        if (tasklets * lines * block * BFV_UNIT_BYTES > (uint64_t)BFV_NTT_HEAP_BYTES) {
-            break;
-        }
-        const uint64_t items = (units + block - 1) / block * passes;
-        const uint64_t shared = teams && items < tasklets ? tasklets / items : 1;
-        const uint64_t cost = (items + tasklets - 1) / tasklets * block * 64 / shared;
-        if (cost <= best_cost) {
+    for (uint32_t block = 2; block <= BFV_BLOCK_UNITS; block++) {
+        const bool fits = upmem->tasklets * lines * block * BFV_UNIT_BYTES <= (uint32_t)BFV_NTT_HEAP_BYTES;
+        if (fits &&
+            block_cost(upmem, base, block, passes, false) <= block_cost(upmem, base, best, passes, false)) {
             best = block;
-            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+/* The same for a reduction: what ends first, then what moves longer runs, as long as enough terms go through
+ * registers at a time. */
+static uint32_t reduction_block(const struct upmem *upmem, const struct ntt_base *base, uint32_t command,
+                                uint32_t parts) {
+    const uint32_t enough = command == BFV_CMD_NTT_SUM ? 6 : 12;
+    uint32_t best = 1;
+    for (uint32_t block = 2; block <= BFV_BLOCK_UNITS; block++) {
+        const uint64_t cost = block_cost(upmem, base, block, 1, true);
+        if (bfv_reduce_group(command, upmem->tasklets, parts, block) >= enough &&
+            cost <= block_cost(upmem, base, best, 1, true)) {
+            best = block;
         }
     }
     return best;
@@ -63,7 +82,6 @@ static const struct terms no_terms = {NULL, 0, 0};
  * is damaged, until all its launches have ended well. */
 static int begin_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t command, uint64_t a, uint64_t b,
                        uint64_t stride, uint64_t count) {
-    const uint32_t lines = 1 + 6 + 8; /* of ntt_reduce.c */
     int status = upmem_launch_end(upmem);
     if (status != BFV_OK) {
         return status; /* an earlier launch's: this accumulator has not changed, unless that was its own */
@@ -78,7 +96,7 @@ static int begin_terms(struct upmem *upmem, struct ntt_acc *acc, uint32_t comman
         .out = acc->region->offset,
         .stride_a = count > 1 ? (uint32_t)stride : 0,
         .stride_b = count > 1 ? (uint32_t)stride : 0,
-        .block = (uint8_t)block_of(upmem, acc->base, lines, 1, true),
+        .block = (uint8_t)reduction_block(upmem, acc->base, command, acc->parts),
     };
     status = begin_slices(upmem, acc->base, &args);
     acc->fresh = false;
@@ -379,7 +397,7 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
             status = ntt_send(upmem, base, b + (sb == 0 ? 0 : at * words), words, sb == 0 ? 1 : now, parts,
                               (uint32_t)at_b);
         }
-        const uint32_t lines = 1 + 2 * parts + parts_out; /* of stream.h */
+        const uint32_t lines = BFV_ROW_LINES + 2 * parts + parts_out; /* of stream.h */
         const struct bfv_args args = {
             .command = commands[op],
             .count = (uint32_t)now,
@@ -390,7 +408,7 @@ static int ntt_pointwise(struct upmem *upmem, enum family_op op, uint32_t parts,
             .stride_a = sa == 0 ? 0 : (uint32_t)in,
             .stride_b = sb == 0 ? 0 : (uint32_t)in,
             .stride_part = (uint32_t)result,
-            .block = (uint8_t)block_of(upmem, base, lines, now, false),
+            .block = (uint8_t)pointwise_block(upmem, base, lines, now),
         };
         if (status == BFV_OK) {
             status = begin_slices(upmem, base, &args);

@@ -22,7 +22,7 @@ import numpy as np
 
 from pybfv import native
 from pybfv.bench import model
-from pybfv.bench.dpu_counts import UNIT
+from pybfv.bench.dpu_counts import RUN, UNIT
 from pybfv.bench.paper.facts import FEATURES, Job, Panel, job_of
 from pybfv.params import SETS, ParameterSet, wide_primes
 
@@ -248,9 +248,9 @@ def _limb(job: Job, ps: ParameterSet, dpus: int) -> Share:
     """Limb kernels: sums in runs of coefficients (limb_slices.c), products in groups of DPUs (limb_products.c)."""
     limbs = _limbs(ps)
     if job.additions:
-        units = 2 * ps.n // UNIT
+        units = 2 * ps.n // RUN
         each = -(-units // dpus)
-        run_bytes = each * UNIT * limbs * 4
+        run_bytes = each * RUN * limbs * 4
         event = _limb_sum(each, ps.primes, job.additions)
         return Share(((event, 1),), -(-units // each), job.additions * run_bytes, run_bytes)
     _, launches, _ = _terms(job)
@@ -271,7 +271,7 @@ def _limb_sum(units: int, primes: tuple[int, ...], count: int) -> Event:
     total = 1
     while -(-total // (dpus := -(-total // units))) != units:
         total *= 2
-    return simulate("sum", "limb", total * UNIT // 2, primes, count, dpus).event
+    return simulate("sum", "limb", total * RUN // 2, primes, count, dpus).event
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class Grid:
 
     @classmethod
     def of(cls, pairs: int, n: int, dpus: int) -> Grid:
-        unit = min(n, UNIT)
+        unit = min(n, RUN)
         units = n // unit
         slices = min(dpus // pairs, units) if pairs < dpus else 1
         per = -(-units // slices)
