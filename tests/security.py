@@ -24,7 +24,12 @@ CLAIMS: list[tuple[str, tuple[str, ...]]] = [
         "damaged, truncated, forged and foreign files are refused in one line",
         ("test_hostile.py", "test_hostile_sweep.py", "test_hostile_text.py", "test_hostile_cli.py", "test_io.py"),
     ),
-    ("an output is whole or not there", ("test_io_output.py", "test_cases.py::test_b15")),
+    (
+        "an output is whole or not there, whenever a process is killed, and whatever disk, memory or pipe fails",
+        ("test_io_output.py", "test_cases.py::test_b15", "test_kill.py", "test_limits.py"),
+    ),
+    ("a run that was ended goes on to the same bytes, or what changed is refused", ("test_checkpoint.py",)),
+    ("a thousand repetitions don't grow, 24 threads give the same bytes", ("test_endurance.py",)),
     ("every C call is tested with bad arguments or fuzzed", ("test_c_surface.py",)),
     (
         "no code of a server reaches a secret key, no byte that it meets holds one",

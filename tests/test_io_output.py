@@ -26,6 +26,14 @@ from pybfv.io import (
 # ---- outputs
 
 
+@pytest.fixture(params=["nameless", "named"])
+def how(request, monkeypatch):
+    """Files without a name until they are whole, and named ones, as on file systems that have no others."""
+    if request.param == "named":
+        monkeypatch.delattr(os, "O_TMPFILE")
+
+
+@pytest.mark.usefixtures("how")
 def test_output_appears_whole(tmp_path):
     path = tmp_path / "out"
     with atomic_output(path) as stream:
@@ -43,6 +51,7 @@ def test_output_appears_whole(tmp_path):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, DataError])
 @pytest.mark.parametrize("force", [False, True])
+@pytest.mark.usefixtures("how")
 def test_a_failed_output_leaves_nothing(tmp_path, error, force):
     path = tmp_path / "out"
     if force:
@@ -59,6 +68,7 @@ def test_a_failed_output_leaves_nothing(tmp_path, error, force):
     assert not force or path.read_bytes() == b"old"
 
 
+@pytest.mark.usefixtures("how")
 def test_output_that_exists(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"old")
@@ -72,6 +82,7 @@ def test_output_that_exists(tmp_path):
 
 
 @pytest.mark.parametrize("links", [True, False])
+@pytest.mark.usefixtures("how")
 def test_output_that_appears_meanwhile(tmp_path, monkeypatch, links):
     def no_links(*_args, **_kwargs):
         raise PermissionError(1, "no links here")
@@ -81,6 +92,9 @@ def test_output_that_appears_meanwhile(tmp_path, monkeypatch, links):
         with atomic_output(tmp_path / "first") as stream:
             stream.write(b"x")
         assert (tmp_path / "first").read_bytes() == b"x"
+        with atomic_output(tmp_path / "first", force=True) as stream:
+            stream.write(bytes(100_000))
+        assert (tmp_path / "first").read_bytes() == bytes(100_000)
         (tmp_path / "first").unlink()
     path = tmp_path / "out"
 

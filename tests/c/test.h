@@ -31,6 +31,7 @@ void test_check(bool ok, const char *file, int line, const char *text);
     X(acc_splits)                                                                                            \
     X(acc_strides)                                                                                           \
     X(acc_threads)                                                                                           \
+    X(many_threads)                                                                                          \
     X(arithmetic)                                                                                            \
     X(put_checks_residues)                                                                                   \
     X(arguments)                                                                                             \
