@@ -59,8 +59,13 @@ def expected() -> bytes:
 
 @pytest.mark.parametrize(
     ("which", "times"),
-    [("cpu", 1000), ("cpu-scaled", 1000), ("sim", 200)]
-    + [pytest.param("sim", 1000, marks=pytest.mark.slow), pytest.param("sim-limb", 40, marks=pytest.mark.slow)],
+    [
+        ("cpu", 1000),
+        ("cpu-scaled", 1000),
+        ("sim", 200),
+        pytest.param("sim", 1000, marks=pytest.mark.slow),
+        pytest.param("sim-limb", 40, marks=pytest.mark.slow),
+    ],
 )
 def test_put_compute_drop_again_and_again(which: str, times: int, expected: bytes) -> None:
     words = data()
