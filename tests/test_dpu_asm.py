@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from dpu.blocks import Block, Operand, blocks
 from dpu.cases import CASES, Case, Draw, twins
-from dpu.counts import rows
+from dpu.counts import rows, targets
 from dpu.interp import MASK, AsmError, Machine, assemble
 
 from dpu import blocks as extraction
@@ -47,6 +47,12 @@ def test_counts_are_printed() -> None:
     table = {row[0]: row for row in rows()}
     assert table["wide_mul"][2:5] == (34, "34", 34)
     assert table["wide_mul"][5] == 0  # its operands are pinned so
+
+
+def test_targets() -> None:
+    for what, most, each, whole in targets():
+        assert each <= most, what
+        assert whole is None or whole[0] <= whole[1], what
 
 
 # ---- the tests can fail --------------------------------------------------------------------------

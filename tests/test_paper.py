@@ -124,16 +124,16 @@ def test_bytes_of_whole_ciphertexts() -> None:
     share = pim.share_of(PANEL["product"], 5_120, ps, "ntt", "", facts.DPUS)
     assert (share.to_dpus, share.from_dpus) == (3 * 4 * polynomial, 3 * 3 * polynomial)
     share = pim.share_of(PANEL["mean"], 2560, ps, "ntt", "", facts.DPUS)
-    assert (share.to_dpus, share.from_dpus, share.at_work) == (2560 * 128, 128, 1024)
+    assert (share.to_dpus, share.from_dpus, share.at_work) == (2560 * 64, 64, 2048)
     share = pim.share_of(PANEL["variance"], 2560, ps, "ntt scaled", "", facts.DPUS)
-    assert share.at_work == 9 * 256  # nine primes, 256 units each
+    assert share.at_work == facts.DPUS  # nine primes, 512 units each
     normal, predictions = READINGS
     share = pim.share_of(PANEL["regression-32"], 640, ps, "ntt", normal, facts.DPUS)
     assert [times for _, times in share.launches] == [3, 6]
-    assert share.to_dpus == 4 * 5120 * 128
+    assert share.to_dpus == 4 * 5120 * 64
     share = pim.share_of(PANEL["regression-32"], 640, ps, "ntt", predictions, facts.DPUS)
     ((event, times),) = share.launches
-    assert (event["count"], event["positions"], times) == (3, 1024, 9)  # 20,480 samples, 2,524 DPUs
+    assert (event["count"], event["positions"], times) == (3, 2048, 9)  # 20,480 samples, 2,524 DPUs
 
 
 def test_estimates() -> None:
@@ -142,7 +142,7 @@ def test_estimates() -> None:
     slow, fast = (pim.estimate(share, 64, clock) for clock in CLOCKS)
     assert slow.kernel == pytest.approx(fast.kernel * CLOCKS[1] / CLOCKS[0])
     assert 0 < slow.even <= slow.kernel < slow.end_to_end
-    assert share.at_work == 16
+    assert share.at_work == 32
 
 
 # --- rows and sentences

@@ -126,12 +126,12 @@ def test_events_of_the_simulator() -> None:
     launches = [e for e in events if e["kind"] == "launch"]
     assert [e["times"] for e in launches] == [1, 2]  # onto nothing; onto what is there
     for e in launches:
-        assert (e["command"], e["count"], e["positions"], e["dpus"], e["tasklets"]) == (0x103, count, 2, 3, 16)
+        assert (e["command"], e["count"], e["positions"], e["dpus"], e["tasklets"]) == (0x103, count, 3, 3, 16)
         assert sum(e["sizes"]) == e["reads"] + e["writes"]
         assert e["busiest_bytes"] * 16 >= e["read_bytes"] + e["write_bytes"]
-        assert e["read_bytes"] >= count * 2 * 2 * 64  # every term's slice
+        assert e["read_bytes"] >= count * 3 * 2 * 32  # every term's slice
     sent = [e for e in events if e["kind"] == "to_dpus" and not e["wram"] and e["way"] == "parallel"]
-    assert [(e["bytes"], e["dpus"], e["times"]) for e in sent] == [(count * 2 * 2 * 64, 3, 1)]
+    assert [(e["bytes"], e["dpus"], e["times"]) for e in sent] == [(count * 3 * 2 * 32, 3, 1)]
     arguments = [e for e in events if e.get("wram")]
     assert {(e["kind"], e["bytes"], e["times"]) for e in arguments} == {("to_dpus", 56, 3), ("from_dpus", 16, 3)}
     slow, fast = (model.price(events, clock) for clock in CLOCKS)

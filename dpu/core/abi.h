@@ -150,7 +150,7 @@ struct bfv_prime_row {
 /* WRAM of a tasklet in SUM, PRODUCT and SQUARE: BFV_NTT_HEAP_BYTES shared out evenly, in lines of
  * BFV_UNIT_BYTES, at most BFV_REDUCE_LINES. For each unit of its block it holds the row of the prime and
  * `parts` sums of two lines; the rest takes terms, or twice the result. */
-enum { BFV_REDUCE_LINES = 128, BFV_REDUCE_GROUP = 16, BFV_ROW_LINES = 2 };
+enum { BFV_REDUCE_LINES = 128, BFV_REDUCE_GROUP = 32, BFV_ROW_LINES = 2 };
 
 static inline uint32_t bfv_reduce_lines(uint32_t tasklets) {
     const uint32_t lines = (uint32_t)BFV_NTT_HEAP_BYTES / BFV_UNIT_BYTES / tasklets;

@@ -67,7 +67,7 @@ static inline struct ntt_fast_prime ntt_fast_product(const struct zq_mod *mod) {
 
 /* a b mod p, by Barrett's quotient. With x = a b and h = floor(x / 2^(bits - 1)) < 2^(bits + 1), h quotient /
  * 2^32 is at most x / p and more than x / p - 2; of its integer part the lazy product loses up to 3 more: x -
- * q p < 6p. In: a, b < p. Out: < p. On a DPU 71 to 75 instructions. */
+ * q p < 6p. In: a, b < p. Out: < p. On a DPU 69 to 71 instructions. */
 #ifdef DPU
 WIDE_INLINE uint32_t ntt_fast_mul(uint32_t a_, uint32_t b_, const struct ntt_fast_prime *prime) {
     register uint64_t x __asm__("d2");

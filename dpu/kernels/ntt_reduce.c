@@ -16,7 +16,8 @@ struct plan {
     uint32_t parts;   /* of the accumulator */
     uint32_t group;   /* terms in WRAM at a time */
     uint32_t blocks;
-    uint32_t team; /* tasklets that share a block */
+    uint32_t team;  /* tasklets that share a block */
+    uint32_t words; /* of WRAM from one tasklet's to the next one's */
 };
 
 static struct plan plan_of(const struct bfv_args *args) {
@@ -26,6 +27,7 @@ static struct plan plan_of(const struct bfv_args *args) {
         .group = bfv_reduce_group(args->command, args->tasklets, args->parts, args->block),
         .blocks = slice_blocks(args),
         .team = 1,
+        .words = bfv_reduce_lines(args->tasklets) * BFV_UNIT,
     };
     if (args->command == BFV_CMD_NTT_SUM) {
         plan.operand = args->parts;
@@ -159,7 +161,7 @@ static void block_terms(const struct work *w, uint32_t first, uint32_t last) {
 
 /* Words of WRAM from a tasklet's sums to those of the next one of its team. */
 static uint32_t team_words(const struct work *w) {
-    return w->plan.blocks * bfv_reduce_lines(w->args->tasklets) * BFV_UNIT_BYTES / 4;
+    return w->plan.blocks * w->plan.words;
 }
 
 /* The team's sums to residues in `in` of its first tasklet, [units][parts][BFV_UNIT]: of each `team` words,
@@ -222,16 +224,12 @@ static void block_deliver(const struct work *w) {
 }
 
 static struct work work_of(const struct bfv_args *args, void *heap, uint32_t tasklet) {
-    const uint32_t line = args->block * BFV_UNIT_BYTES;
-    uint8_t *own = (uint8_t *)heap + tasklet * bfv_reduce_lines(args->tasklets) * BFV_UNIT_BYTES;
-    struct work work = {
-        .args = args,
-        .plan = plan_of(args),
-        .have = UINT32_MAX,
-        .rows = (struct bfv_prime_row *)(void *)own,
-        .sums = (uint64_t *)(void *)(own + BFV_ROW_LINES * line),
-    };
-    work.in = (uint32_t *)(void *)(own + (BFV_ROW_LINES + 2 * work.plan.parts) * line);
+    const uint32_t line = args->block * BFV_UNIT; /* in words */
+    struct work work = {.args = args, .plan = plan_of(args), .have = UINT32_MAX};
+    uint32_t *const own = (uint32_t *)heap + tasklet * work.plan.words;
+    work.rows = (struct bfv_prime_row *)(void *)own;
+    work.sums = (uint64_t *)(void *)(own + BFV_ROW_LINES * line);
+    work.in = own + (BFV_ROW_LINES + 2 * work.plan.parts) * line;
     return work;
 }
 

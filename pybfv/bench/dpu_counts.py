@@ -25,8 +25,7 @@ class Cost:
     """Instructions of one command.
 
     ``step``: of one pass of its innermost loop. ``finish``: once a result. What a pass and a result are, ``unit`` says;
-    pybfv.bench.model.instructions counts them. ``read``: for each DMA from MRAM. ``share``: of a result, for each
-    further tasklet that has a part of it. ``conflicts``: how many of the instructions, as a share, take their two
+    pybfv.bench.model.instructions counts them. ``read``: for each DMA from MRAM. ``tasklet``: for each at work. ``conflicts``: how many of the instructions, as a share, take their two
     sources from registers of equal parity.
     """
 
@@ -36,7 +35,7 @@ class Cost:
     step: float
     finish: float = 0.0
     read: float = 0.0
-    share: float = 0.0
+    tasklet: float = 0.0
     conflicts: float = 0.0
 
 
@@ -47,13 +46,13 @@ _TENSOR = f"{_PAIR}; three products a pair of ciphertexts"
 _LAZY = "a coefficient of a term; finish: a coefficient"
 
 NTT = (
-    Cost(0x101, "sum", _WORD, 2.31, 213, 48, 42, 0.73),
-    Cost(0x102, "product", _COEFFICIENT, 115.2, 213, 25, 26, 0.69),
-    Cost(0x103, "square", _COEFFICIENT, 70.5, 218, 40, 38, 0.52),
-    Cost(0x111, "add", "a word", 15.1, conflicts=0.16),
-    Cost(0x112, "sub", "a word", 16.6, conflicts=0.38),
-    Cost(0x113, "multiply", "a word", 81.0, conflicts=0.60),
-    Cost(0x114, "tensor", "a coefficient and prime", 283.7, conflicts=0.59),
+    Cost(0x101, "sum", _WORD, 2.3, 220, 65, 1000, 0.71),
+    Cost(0x102, "product", _COEFFICIENT, 117.4, 228, 0, 1315, 0.68),
+    Cost(0x103, "square", _COEFFICIENT, 71.9, 224, 0, 1350, 0.52),
+    Cost(0x111, "add", "a word", 15.8, conflicts=0.19),
+    Cost(0x112, "sub", "a word", 17.3, conflicts=0.41),
+    Cost(0x113, "multiply", "a word", 81.7, conflicts=0.60),
+    Cost(0x114, "tensor", "a coefficient and prime", 290.4, conflicts=0.58),
     Cost(0x121, "forward", "a butterfly; finish: a stage", 65.9, 6740, conflicts=0.62),
     Cost(0x122, "inverse", "a butterfly; finish: a stage", 69.8, 7150, conflicts=0.63),
 )
@@ -92,24 +91,26 @@ COSTS: dict[tuple[int, int], Cost] = {
 
 COUNTED: tuple[tuple[int, int, int, int, int, int, int, int, int, int], ...] = (
     # command, limbs (0: NTT), log2 N, parts, tasklets, block, count, positions, reads (0: not needed), instructions
-    (0x101, 0, 4, 2, 16, 1, 64, 1, 32, 41_134),
-    (0x101, 0, 4, 2, 16, 1, 320, 1, 48, 61_067),
-    (0x101, 0, 4, 2, 16, 1, 2560, 1, 176, 231_553),
-    (0x101, 0, 10, 2, 16, 2, 80, 64, 2_624, 948_324),
-    (0x101, 0, 10, 2, 16, 2, 400, 64, 12_864, 2_969_863),
-    (0x102, 0, 4, 3, 16, 1, 320, 1, 656, 644_015),
-    (0x102, 0, 4, 3, 16, 1, 640, 1, 1_296, 1_250_603),
-    (0x102, 0, 10, 3, 16, 1, 80, 64, 10_304, 10_369_578),
-    (0x103, 0, 4, 3, 16, 1, 64, 1, 32, 119_150),
-    (0x103, 0, 4, 3, 16, 1, 320, 1, 48, 409_876),
-    (0x103, 0, 4, 3, 16, 1, 2560, 1, 192, 3_004_186),
-    (0x103, 0, 10, 3, 16, 1, 16, 64, 1_088, 1_884_413),
-    (0x103, 0, 10, 3, 16, 1, 400, 64, 25_664, 29_916_590),
-    (0x111, 0, 10, 2, 16, 4, 20, 64, 1_920, 626_362),
-    (0x112, 0, 10, 2, 16, 4, 20, 64, 1_920, 687_503),
-    (0x113, 0, 10, 2, 16, 4, 20, 64, 1_920, 3_324_404),
-    (0x114, 0, 10, 2, 16, 4, 4, 64, 384, 1_170_197),
-    (0x114, 0, 10, 2, 16, 4, 20, 64, 1_920, 5_817_670),
+    (0x101, 0, 3, 2, 16, 1, 64, 1, 32, 33_410),
+    (0x101, 0, 3, 2, 16, 1, 2560, 1, 96, 123_420),
+    (0x101, 0, 4, 2, 16, 2, 320, 2, 64, 63_275),
+    (0x101, 0, 4, 2, 16, 2, 2560, 2, 192, 242_130),
+    (0x101, 0, 10, 2, 16, 4, 80, 128, 2_624, 1_016_210),
+    (0x101, 0, 10, 2, 16, 4, 400, 128, 12_864, 3_287_054),
+    (0x102, 0, 3, 3, 16, 1, 320, 1, 80, 335_039),
+    (0x102, 0, 4, 3, 16, 1, 640, 2, 2_576, 1_242_093),
+    (0x102, 0, 10, 3, 16, 1, 80, 128, 20_496, 10_347_009),
+    (0x103, 0, 3, 3, 16, 1, 64, 1, 32, 71_741),
+    (0x103, 0, 3, 3, 16, 1, 2560, 1, 96, 1_486_944),
+    (0x103, 0, 4, 3, 16, 2, 320, 2, 64, 411_604),
+    (0x103, 0, 4, 3, 16, 2, 2560, 2, 208, 3_013_194),
+    (0x103, 0, 10, 3, 16, 2, 16, 128, 1_056, 1_894_607),
+    (0x103, 0, 10, 3, 16, 2, 400, 128, 25_632, 30_075_177),
+    (0x111, 0, 10, 2, 16, 8, 20, 128, 768, 654_970),
+    (0x112, 0, 10, 2, 16, 8, 20, 128, 768, 716_111),
+    (0x113, 0, 10, 2, 16, 8, 20, 128, 768, 3_353_972),
+    (0x114, 0, 10, 2, 16, 8, 4, 128, 256, 1_199_173),
+    (0x114, 0, 10, 2, 16, 8, 20, 128, 768, 5_955_958),
     (0x121, 0, 10, 0, 16, 0, 10, 0, 2_080, 4_056_182),
     (0x121, 0, 12, 0, 16, 0, 6, 0, 2_400, 10_212_231),
     (0x122, 0, 10, 0, 16, 0, 10, 0, 2_080, 4_298_177),
@@ -133,14 +134,14 @@ COUNTED: tuple[tuple[int, int, int, int, int, int, int, int, int, int], ...] = (
 
 TIMED: tuple[tuple[str, str, int, int, int, int, int], ...] = (
     # what (pybfv.bench.paper.pim.run), kernels, primes, N, ciphertexts, cycles, of these conflicts
-    ("sum", "ntt", 1, 16, 2560, 406_000, 170_798),
-    ("sum", "ntt", 1, 1024, 80, 1_652_000, 674_704),
-    ("square", "ntt", 1, 16, 320, 632_800, 209_870),
-    ("square", "ntt", 1, 16, 2560, 4_574_150, 1_556_692),
-    ("square", "ntt", 1, 1024, 400, 45_662_050, 15_686_034),
-    ("product", "ntt", 1, 16, 640, 2_126_250, 849_205),
-    ("add", "ntt", 1, 1024, 20, 739_200, 96_729),
-    ("tensor", "ntt", 1, 1024, 4, 1_864_800, 681_318),
+    ("sum", "ntt", 1, 8, 2560, 213_150, 86_121),
+    ("sum", "ntt", 1, 1024, 80, 1_753_850, 717_990),
+    ("square", "ntt", 1, 16, 320, 633_850, 209_507),
+    ("square", "ntt", 1, 8, 2560, 2_249_100, 758_934),
+    ("square", "ntt", 1, 1024, 400, 45_978_100, 15_843_965),
+    ("product", "ntt", 1, 16, 640, 2_110_850, 842_544),
+    ("add", "ntt", 1, 1024, 20, 789_950, 121_652),
+    ("tensor", "ntt", 1, 1024, 4, 1_906_800, 696_157),
     ("add", "limb", 4, 1024, 20, 2_329_250, 930_619),
     ("sum", "limb", 2, 1024, 200, 10_799_950, 4_476_273),
     ("sum", "limb", 4, 16, 404, 1_612_100, 55_853),

@@ -54,11 +54,10 @@ def instructions(event: Mapping[str, Any]) -> float:
     """Instructions of the DPU with the most work in a launch; KeyError for a command that was never counted."""
     command, count, positions = event["command"], event["count"], event["positions"]
     cost = _cost(event)
-    n, shared = 1 << event["log_n"], 0
+    n = 1 << event["log_n"]
     if command in (0x101, 0x102, 0x103):
         results = positions * UNIT * event["parts"]
         passes = count * (results if command == 0x101 else positions * UNIT)
-        shared = results * (_team(event) - 1)
     elif command in (0x111, 0x112, 0x113, 0x114):
         passes, results = count * positions * UNIT * (1 if command == 0x114 else event["parts"]), 0
     elif command in (0x121, 0x122):
@@ -68,21 +67,17 @@ def instructions(event: Mapping[str, Any]) -> float:
         passes, results = count * positions * n * (3 if command == 0x212 else 1), positions
     else:
         passes, results = count * positions, positions
-    return LAUNCH + cost.step * passes + cost.read * event["reads"] + cost.finish * results + cost.share * shared
+    return (
+        LAUNCH
+        + cost.step * passes
+        + cost.finish * results
+        + cost.read * event["reads"]
+        + cost.tasklet * event["tasklets"]
+    )
 
 
 def _cost(event: Mapping[str, Any]) -> Cost:
     return COSTS[event["primes"] if event["command"] >= 0x200 else 0, event["command"]]
-
-
-def _team(event: Mapping[str, Any]) -> int:
-    """Tasklets that share a block: dpu/kernels/ntt_reduce.c."""
-    blocks = _blocks(event)
-    return max(1, event["tasklets"] // blocks) if blocks else 1
-
-
-def _blocks(event: Mapping[str, Any]) -> int:
-    return -(-event["positions"] // max(event["block"], 1))
 
 
 def launch_seconds(event: Mapping[str, Any], clock: float, conflicts: bool = False) -> float:

@@ -447,8 +447,8 @@ CASES = (
     Case("wide_lazy_fold", "three lazy words to 64 bits", 3, fold),
     Case("wide_shoup_lazy", "twiddle product mod p", 46, shoup),
     Case("wide_shoup_lazy", "twiddle product mod p, p with 2^15", 47, shoup, argument=1),
-    Case("ntt_fast_mul", "product mod p", 74, product_mod),
-    Case("ntt_fast_mul", "product mod p, p with 2^15", 75, product_mod, argument=1),
+    Case("ntt_fast_mul", "product mod p", 70, product_mod),
+    Case("ntt_fast_mul", "product mod p, p with 2^15", 71, product_mod, argument=1),
     *(
         Case(f"ntt_fast_{way}", f"butterfly, {way}{', p with 2^15' if low else ''}", 59 + low, butterfly, low)
         for way in ("forward", "inverse")

@@ -41,7 +41,7 @@ static uint32_t pointwise_block(const struct upmem *upmem, const struct ntt_base
  * registers at a time. */
 static uint32_t reduction_block(const struct upmem *upmem, const struct ntt_base *base, uint32_t command,
                                 uint32_t parts) {
-    const uint32_t enough = command == BFV_CMD_NTT_SUM ? 6 : 12;
+    const uint32_t enough = command == BFV_CMD_NTT_SUM ? 6 : 15;
     uint32_t best = 1;
     for (uint32_t block = 2; block <= BFV_BLOCK_UNITS; block++) {
         const uint64_t cost = block_cost(upmem, base, block, 1, true);
