@@ -97,15 +97,15 @@ def _read_pem(path: PathLike, private: bool) -> tuple[bytes, str]:
         text = source.read_up_to(MAX_PEM + 1)
         if len(text) > MAX_PEM:
             raise KeyRefusedError(f"{source.origin} is no key: it has over {MAX_PEM} bytes")
+        is_private = b"PRIVATE KEY-----" in text
+        if is_private and not private:
+            raise KeyRefusedError(f"{source.origin} is a signing key, which stays with its holder; give its verify.key")
+        if private and not is_private:
+            raise KeyRefusedError(f"{source.origin} is not a signing key; give the sign.key of pybfv signkey")
         if private and source.mode is not None and source.mode & 0o077:
             warnings.warn(
                 f"{source.origin} is a signing key that others may use (mode {source.mode:04o}): run chmod 600 on it",
                 KeyPermissionWarning,
                 stacklevel=3,
             )
-        is_private = b"PRIVATE KEY-----" in text
-        if is_private and not private:
-            raise KeyRefusedError(f"{source.origin} is a signing key, which stays with its holder; give its verify.key")
-        if private and not is_private:
-            raise KeyRefusedError(f"{source.origin} is not a signing key; give the sign.key of pybfv signkey")
         return text, source.origin
