@@ -44,7 +44,7 @@ from pybfv.errors import (
     in_a_line,
 )
 from pybfv.io import study as study_io
-from pybfv.io.atomic import atomic_output
+from pybfv.io.atomic import atomic_output, check_pair, pair_folder
 from pybfv.io.key import PublicKey, write_public
 from pybfv.io.partial import Partial, read_partial, write_partial
 from pybfv.io.protect import Passphrase, passphrase_bytes
@@ -217,7 +217,6 @@ def keygen(study: Study) -> tuple[SecretKey, PublicKey]:
 
 
 _NEVER = "keys are never overwritten: name another folder"
-_HALF = " without its secret.key (if an interrupted keygen left it, remove it and run again)"
 
 
 def write_keys(
@@ -229,32 +228,15 @@ def write_keys(
     two leaves protects no data. ``passphrase``: text, bytes, or a function that asks for one; encrypts secret.key.
     """
     paths = os.path.join(folder, "secret.key"), os.path.join(folder, "public.key")
-    for path in paths:
-        if os.path.lexists(path):
-            half = path == paths[1]
-            raise OutputError(f"{path} exists{_HALF if half else ''}; {_NEVER}")
     whole = BytesIO()
     write_public(whole, public)
     with ExitStack() as stack:
         if passphrase is not None:  # asked for before anything is made
+            check_pair(*paths, _NEVER)
             passphrase = stack.enter_context(passphrase_bytes(passphrase, paths[0]))
-        new = not os.path.isdir(folder)
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as e:
-            raise OutputError(f"{folder} can't be made: {e.strerror}; name another folder") from None
-        try:
-            with secret_output(paths[0], secret, passphrase), atomic_output(paths[1], hint=_NEVER) as stream:
-                stream.write(whole.getbuffer())
-        except BaseException:
-            with suppress(OSError), open(paths[1], "rb") as left:
-                # a public key without its secret half serves nobody; another's is left alone
-                if not os.path.lexists(paths[0]) and left.read() == whole.getbuffer():
-                    os.unlink(paths[1])
-            if new:
-                with suppress(OSError):
-                    os.rmdir(folder)
-            raise
+        stack.enter_context(pair_folder(*paths, whole.getbuffer(), _NEVER))
+        with secret_output(paths[0], secret, passphrase), atomic_output(paths[1], hint=_NEVER) as stream:
+            stream.write(whole.getbuffer())
     return paths
 
 
@@ -346,6 +328,14 @@ def finish_partial(partial: Partial, key: PublicKey | None, info: dict[str, Any]
         backend.close()
 
 
+def _check_enough(contributions: int, least: int, what: str) -> None:
+    if contributions < least:
+        raise DataError(
+            f"this {what} is over {contributions} contribution(s), and --min-contributors asks for {least} at least:"
+            " get more"
+        )
+
+
 @contextmanager
 def _checkpoint(
     sources: Sequence[str], output: str, seconds: float, resume: bool, told: Callable[[str], None]
@@ -398,13 +388,17 @@ def compute(
     _need_signing(sign, trust)
     least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvc")
+    _check_enough(len(sources), least, "computation")
+
+    def check(study: Study, key_id: str) -> None:
+        require_key(study, key_id, key)
+        study.check_enough(len(sources), "this computation")  # before the work: a file is one contribution
+
     with (
         _checkpoint(sources, output, checkpoint, resume, told) as kept,
         _whole_output(output, force, sources) as stream,
     ):
-        partial, info = accumulate(
-            sources, opener(engine), progress, lambda study, key_id: require_key(study, key_id, key), kept, trust
-        )
+        partial, info = accumulate(sources, opener(engine), progress, check, kept, trust)
         result = finish_partial(partial, key, info, least)
         write_result(stream, result, sign)
     report(info)
@@ -434,16 +428,13 @@ def compute_to_partial(
     _need_signing(sign, trust)
     least = whole_number(min_contributors, "min_contributors")
     sources = expand(inputs, ".bfvc")
+    _check_enough(len(sources), least, "partial")
     with (
         _checkpoint(sources, output, checkpoint, resume, told) as kept,
         _whole_output(output, force, sources) as stream,
     ):
         partial, info = accumulate(sources, opener(engine), progress, checkpoint=kept, trust=trust)
-        if partial.contributions < least:
-            raise DataError(
-                f"this partial is over {partial.contributions} contribution(s), and --min-contributors asks for {least}"
-                " at least: get more"
-            )
+        _check_enough(partial.contributions, least, "partial")
         write_partial(stream, partial, sign)
     report(info)
     return partial

@@ -28,6 +28,10 @@ CLAIMS: list[tuple[str, tuple[str, ...]]] = [
         "an output is whole or not there, whenever a process is killed, and whatever disk, memory or pipe fails",
         ("test_io_output.py", "test_cases.py::test_b15", "test_kill.py", "test_limits.py"),
     ),
+    (
+        "signed files: every change is found, only trusted signers are taken, none counts twice",
+        ("test_sign.py", "test_sign_forgery.py"),
+    ),
     ("a run that was ended goes on to the same bytes, or what changed is refused", ("test_checkpoint.py",)),
     ("a thousand repetitions don't grow, 24 threads give the same bytes", ("test_endurance.py",)),
     ("every C call is tested with bad arguments or fuzzed", ("test_c_surface.py",)),

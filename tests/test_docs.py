@@ -26,6 +26,7 @@ import pytest
 from click.testing import CliRunner
 
 from pybfv import cli, errors, flow
+from pybfv.io.sign import SigningKey
 from pybfv.workload import discover
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -341,6 +342,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flow.encrypt(study, str(data), public, str(where / "data.bfvc"))
     flow.compute_to_partial([str(where / "data.bfvc")], str(where / "data.bfvp"))
     flow.compute([str(where / "data.bfvc")], str(where / "data.bfvr"), key=public)
+    signer = SigningKey.generate()
+    flow.encrypt(study, str(data), public, str(where / "signed.bfvc"), sign=signer)
+    flow.compute_to_partial([str(where / "data.bfvc")], str(where / "signed.bfvp"), sign=signer)
+    flow.compute([str(where / "data.bfvc")], str(where / "signed.bfvr"), key=public, sign=signer)
     return where
 
 
@@ -383,12 +388,16 @@ def test_inspect_fields(folder: Path) -> None:
         "contribution": "data.bfvc",
         "partial": "data.bfvp",
         "result": "data.bfvr",
+        "signed contribution": "signed.bfvc",
+        "signed partial": "signed.bfvp",
+        "signed result": "signed.bfvr",
     }
     table = rows(sections(CLI.read_text())["the-inspect-document"])
     for kind, file in files.items():
-        expected = {code_spans(name)[0]: text for name, text, of, *_ in table if of == "all" or kind in of.split(", ")}
+        kinds = {"all", kind, kind.removeprefix("signed ")}
+        expected = {code_spans(name)[0]: text for name, text, of, *_ in table if kinds & set(of.split(", "))}
         found = asked("inspect", folder / file, "--json")
-        assert found["kind"] == kind
+        assert found["kind"] == kind.removeprefix("signed ")
         check_fields(found, expected)
 
 

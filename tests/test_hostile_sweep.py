@@ -21,6 +21,8 @@ from pybfv.io import describe
 
 GOLDEN = SAMPLES.parent / "golden" / "regression"
 FILES = ["public.key", "secret.key", "0.bfvc", "partial.bfvp", "result.bfvr"]
+SIGNED = ["signed.bfvc", "signed.bfvp", "signed.bfvr"]
+ALL = FILES + SIGNED
 EVERY_BIT = 4096
 """Bytes from the start in which every bit is flipped."""
 BEYOND = 10_000
@@ -35,6 +37,11 @@ def attempt(reader, data: bytes, monkeypatch: pytest.MonkeyPatch) -> str:
     except DataError as refusal:
         return str(refusal)
     raise AssertionError("a damaged file was read")
+
+
+def data_of(name: str) -> bytes:
+    """A job's file, or a signed sample."""
+    return ((SAMPLES if name in SIGNED else GOLDEN) / name).read_bytes()
 
 
 def check(message: str) -> None:
@@ -57,10 +64,10 @@ def damaged(data: bytes, seed: str, share: int):
 
 @pytest.mark.parametrize(
     ("name", "share"),
-    [(name, 61) for name in FILES] + [pytest.param(name, 1, marks=pytest.mark.slow) for name in FILES],
+    [(name, 61) for name in ALL] + [pytest.param(name, 1, marks=pytest.mark.slow) for name in ALL],
 )
 def test_every_length_and_bit(name, share, monkeypatch):
-    data = (GOLDEN / name).read_bytes()
+    data = data_of(name)
     reader = reader_of(name)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     reader("-")
@@ -73,8 +80,8 @@ def test_every_length_and_bit(name, share, monkeypatch):
 
 def test_damage_takes_no_memory(monkeypatch):
     """Under 64 MB beside the file itself; what it announces is not believed."""
-    for name in FILES:
-        data = (GOLDEN / name).read_bytes()
+    for name in ALL:
+        data = data_of(name)
         tracemalloc.start()
         for bad in damaged(data, name, 511):
             attempt(reader_of(name), bad, monkeypatch)
@@ -93,7 +100,7 @@ def test_files_of_every_other_kind(name, monkeypatch):
 
 def test_describe_refuses_a_damaged_header(monkeypatch):
     """describe checks the header, the study and the end, and through a pipe everything."""
-    for name in FILES:
+    for name in ALL:
         if name != "secret.key":
-            for bad in damaged((GOLDEN / name).read_bytes(), name, 239):
+            for bad in damaged(data_of(name), name, 239):
                 check(attempt(describe, bad, monkeypatch))

@@ -106,6 +106,7 @@ def test_the_documents_study_fields():
         missing="error",
         max_rows=5,
         max_contributions=2,
+        min_contributors=2,
         reveal="slots",
         packing="batched",
         product="scaled",

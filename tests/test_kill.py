@@ -281,7 +281,7 @@ def test_half_a_pair_is_refused_with_what_to_do(server: Server) -> None:
     code, said, _ = server(["keygen", "study.json", "-o", "half"])
     assert code == 73
     assert said == (
-        "pybfv: half/public.key exists without its secret.key (if an interrupted keygen left it, remove it and run "
+        "pybfv: half/public.key exists without its secret.key (if an interrupted run left it, remove it and run "
         "again); keys are never overwritten: name another folder\n"
     )
     assert sorted(os.listdir(folder / "half")) == ["public.key", "vault"]

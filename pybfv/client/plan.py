@@ -498,6 +498,7 @@ def describe(study: Study) -> list[tuple[str, str]]:
         ),
         ("bytes", f"{per_value} a value, {per_row} a row, {block} a file of up to {ps.n} rows"),
         ("planned for", _planned_for(study)),
+        *([("results", f"over {study.min_contributors} contributions at least")] if study.min_contributors > 1 else []),
         ("could carry", f"{rows_carried(study)} rows"),
         ("decryption", "fails with probability below 2^-128 a job" + _ASSUMED.get(study.product, "")),
         ("flooding", _flooding(study)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from pybfv.io.source import PathLike, shown
 _SYSTEM = ("/dev", "/proc", "/sys")
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _PROC = "/proc/self/fd"
+MAX_PEM = 1 << 14
+"""Bytes of a key's PEM file at most."""
 
 
 class _Output(io.BufferedIOBase):
@@ -137,6 +140,41 @@ def atomic_output(
                 raw.close()
 
 
+def check_pair(secret: str, public: str, never: str) -> None:
+    """OutputError when either file of a new pair of keys is there; ``never`` ends it."""
+    if os.path.lexists(secret):
+        raise OutputError(f"{shown(secret)} exists; {never}")
+    if os.path.lexists(public):
+        half = f"without its {os.path.basename(secret)} (if an interrupted run left it, remove it and run again)"
+        raise OutputError(f"{shown(public)} exists {half}; {never}")
+
+
+@contextmanager
+def pair_folder(secret: str, public: str, content: bytes | memoryview, never: str) -> Iterator[None]:
+    """The folder of two new key files, which the block writes; made if it is not there.
+
+    Both names must be free; ``never`` ends the refusal. When the block fails, a file ``public`` with that ``content``
+    and without ``secret``, which serves nobody, is removed, and a folder that was made, too.
+    """
+    check_pair(secret, public, never)
+    folder = os.path.dirname(secret)
+    new = not os.path.isdir(folder or ".")
+    try:
+        os.makedirs(folder or ".", exist_ok=True)
+    except OSError as e:
+        raise OutputError(f"{shown(folder)} can't be made: {e.strerror}; name another folder") from None
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError), open(public, "rb") as left:
+            if not os.path.lexists(secret) and left.read() == content:  # another's is left alone
+                os.unlink(public)
+        if new:
+            with suppress(OSError):
+                os.rmdir(folder)
+        raise
+
+
 def _remove(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
@@ -213,9 +251,10 @@ def _check_target(path: str, origin: str, force: bool, hint: str, inputs: Sequen
 
 
 def _is_secret_key(path: str) -> bool:
+    """Whether a file is a secret key of ours, or holds a private key in PEM, of whatever kind."""
     with suppress(OSError), open(path, "rb") as stream:
-        start = stream.read(32)
-        if b"PRIVATE KEY-----" in start:
+        start = stream.read(MAX_PEM)
+        if re.search(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----", start):
             return True
         return start.startswith(MAGIC) and int.from_bytes(start[10:12], "little") == Kind.SECRET_KEY
     return False

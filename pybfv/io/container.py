@@ -41,6 +41,8 @@ END_SIZE = _RECORD.size + _TOTALS.size + _CRC.size
 """Bytes of a whole end record."""
 RECORD_OVERHEAD = _RECORD.size + _CRC.size
 """Bytes of a record beside its payload."""
+SIGNED_SIZE = RECORD_OVERHEAD + sign.SIGNATURE_BYTES
+"""Bytes of a whole signature record."""
 PROLOGUE_SIZE = _PROLOGUE.size
 PIECE = 1 << 19
 """Bytes of a large payload that are read and checked at a time: they stay in a core's cache meanwhile."""
@@ -310,8 +312,8 @@ class RecordReader:
     def skip_to_end(self) -> tuple[EndTotals, int]:
         """(counts, payload bytes skipped): on a regular file by seeking, else by reading to the end.
 
-        The skipped records are checked only where they are read. On a regular file the number of
-        skipped bytes must fit the number of records that the end record gives.
+        The skipped records are checked only where they are read; the record of a signature always is. On a regular
+        file the number of skipped bytes must fit the number of records that the end record gives.
         """
         before = self._records
         skipped = 0
@@ -320,20 +322,32 @@ class RecordReader:
                 self.skip_payload(found[1])
                 skipped += found[1]
             return self.end_payload(found[1]), skipped
-        span = self.source.left - END_SIZE
-        self.source.skip_to_last(END_SIZE, "its last record")
+        marks = 1 if self.signer else 0
+        span = self.source.left - END_SIZE - marks * SIGNED_SIZE
+        self.source.skip_to_last(END_SIZE + marks * SIGNED_SIZE, "its last records")
+        mark = self.source.read(marks * SIGNED_SIZE, "its signature")
         raw = self.source.read(_RECORD.size + _TOTALS.size, "its last record")
         if bytes(raw[: _RECORD.size]) != _RECORD.pack(END, _TOTALS.size):
             raise self.damaged("its last bytes are not an end record")
         records, *counts = _TOTALS.unpack_from(raw, _RECORD.size)
         self._crc = native.crc32c(raw, native.crc32c(_BINDING.pack(self._bound, records)))
         self._check()
-        skipped = span - (records - before) * RECORD_OVERHEAD - (sign.SIGNATURE_BYTES if self.signer else 0)
-        if records < before or skipped < 0:
+        skipped = span - (records - marks - before) * RECORD_OVERHEAD
+        if records < before + marks or skipped < 0:
             raise self.damaged(f"its end counts {records} records, more or fewer than it has")
         if max(counts) > MAX_COUNT:
             raise self.damaged(f"a count of {max(counts)} is beyond the limit of {MAX_COUNT}")
+        if marks:
+            self._check_mark(mark, records - 1)
         return EndTotals(*counts), skipped
+
+    def _check_mark(self, mark: bytearray, number: int) -> None:
+        """Refuses a record that is not that of a signature, whole and in its place."""
+        if bytes(mark[: _RECORD.size]) != _RECORD.pack(SIGNED, sign.SIGNATURE_BYTES):
+            raise self.damaged("its header names a signer, and there is no signature before its end")
+        crc = native.crc32c(mark[: -_CRC.size], native.crc32c(_BINDING.pack(self._bound, number)))
+        if mark[-_CRC.size :] != _CRC.pack(crc):
+            raise self.damaged(f"the checksum of record {number} is wrong")
 
     def damaged(self, why: str) -> DataError:
         """A refusal of this file."""

@@ -59,6 +59,7 @@ def _study_file(start: bytes, source: Source) -> Facts:
         params = get_set(study.data.get("set"))
     facts = {"file": source.origin, "kind": "study", "version": STUDY_VERSION} | _common(study, params)
     planned = {name: study.data.get(name) for name in ("max_rows", "max_contributions", "missing")}
+    planned["min_contributors"] = study.data.get("min_contributors", 1)
     return facts | {"bounds": _bounds(study.data.get("columns"))} | planned, study
 
 

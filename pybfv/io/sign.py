@@ -16,6 +16,8 @@ SIGNATURE_BYTES = 64
 SIGNER_DIGITS = 64
 _DOMAIN = b"pybfv signed file 1\0"
 _COUNTS = struct.Struct("<QQQ")
+_P = 2**255 - 19
+_D = -121665 * pow(121666, -1, _P) % _P
 
 
 def message(digest: bytes, rows: int, dropped: int, blocks: int) -> bytes:
@@ -26,6 +28,17 @@ def message(digest: bytes, rows: int, dropped: int, blocks: int) -> bytes:
 def new_digest() -> Any:
     """The running hash of a file's bytes."""
     return hashlib.sha256()
+
+
+def is_weak(signer: str) -> bool:
+    """Whether a name is no key that one person alone can hold.
+
+    These are the eight points of small order, under which signatures hold that nobody made: on -x^2 + y^2 =
+    1 + d x^2 y^2 their y are 1, -1, 0 and the roots of d y^4 + 2 y^2 = 1. And names with y of 2^255 - 19 or more, as the
+    same point then has another name, too (RFC 8032, 5.1.3).
+    """
+    y = int.from_bytes(bytes.fromhex(signer), "little") & (1 << 255) - 1
+    return y >= _P or y * (y * y - 1) * (_D * y**4 + 2 * y * y - 1) % _P == 0
 
 
 class SigningKey:
@@ -83,6 +96,8 @@ class Trust:
         for one in self.signers:
             if type(one) is not str or len(one) != SIGNER_DIGITS or set(one) - set("0123456789abcdef"):
                 raise DataError(f"a signer is {SIGNER_DIGITS} lower-case hexadecimal digits, not {ascii(one)[:80]}")
+            if is_weak(one):
+                raise DataError(f"signer {one} is no key of one person: anybody can sign under it; leave it out")
         if not self.signers:
             raise DataError("no signer is trusted; give the verifying key of one at least")
 

@@ -6,13 +6,12 @@ import os
 import warnings
 from collections.abc import Iterable
 
-from pybfv.errors import KeyRefusedError, MissingInputError, OutputError
-from pybfv.io.atomic import atomic_output
-from pybfv.io.sign import SigningKey, Trust
+from pybfv.errors import KeyRefusedError, MissingInputError
+from pybfv.io.atomic import MAX_PEM, atomic_output, pair_folder
+from pybfv.io.sign import SigningKey, Trust, is_weak
 from pybfv.io.source import KeyPermissionWarning, PathLike, open_source, shown
 
-MAX_PEM = 1 << 14
-"""Bytes of a key's file at most."""
+_NEVER = "keys are never overwritten: name another folder"
 KEY_ENDINGS = (".key", ".pem")
 """How the names of keys in a folder of verifying keys end."""
 
@@ -20,17 +19,19 @@ KEY_ENDINGS = (".key", ".pem")
 def write_signing_pair(folder: PathLike, key: SigningKey) -> tuple[str, str]:
     """Writes ``folder``/sign.key (mode 0600 from its creation) and ``folder``/verify.key; never overwrites.
 
-    Returns both paths. The folder is made when it is missing (mode 0700).
+    Returns both paths. The folder is made when it is missing. Both files are whole on the disk before either has its
+    name, and verify.key gets its name first: what a kill between the two leaves signs nothing.
     """
     paths = os.path.join(os.fsdecode(folder), "sign.key"), os.path.join(os.fsdecode(folder), "verify.key")
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    except OSError as exc:
-        raise OutputError(f"{shown(folder)} can't be made: {exc.strerror or exc}") from None
-    hint = "a signing key is never overwritten: take another folder"
-    with atomic_output(paths[1], hint=hint) as public, atomic_output(paths[0], secret=True, hint=hint) as private:
-        private.write(key.private_pem())
-        public.write(key.public_pem())
+    public = key.public_pem()
+    with (
+        pair_folder(*paths, public, _NEVER),
+        atomic_output(paths[0], secret=True, hint=_NEVER) as secret,
+    ):
+        secret.write(key.private_pem())
+        secret.sync()  # type: ignore[attr-defined]
+        with atomic_output(paths[1], hint=_NEVER) as stream:
+            stream.write(public)
     return paths
 
 
@@ -63,7 +64,10 @@ def read_verifying_key(path: PathLike) -> str:
         raise KeyRefusedError(f"{origin} is not a verifying key; give the verify.key of pybfv signkey") from None
     if not isinstance(key, Ed25519PublicKey):
         raise KeyRefusedError(f"{origin} is not an Ed25519 key; give the verify.key of pybfv signkey")
-    return key.public_bytes_raw().hex()
+    signer = key.public_bytes_raw().hex()
+    if is_weak(signer):
+        raise KeyRefusedError(f"{origin} is no key of one person: anybody can sign under it; get another from its holder")
+    return signer
 
 
 def read_trust(paths: Iterable[PathLike]) -> Trust:
@@ -93,15 +97,15 @@ def _read_pem(path: PathLike, private: bool) -> tuple[bytes, str]:
         text = source.read_up_to(MAX_PEM + 1)
         if len(text) > MAX_PEM:
             raise KeyRefusedError(f"{source.origin} is no key: it has over {MAX_PEM} bytes")
+        is_private = b"PRIVATE KEY-----" in text
+        if is_private and not private:
+            raise KeyRefusedError(f"{source.origin} is a signing key, which stays with its holder; give its verify.key")
+        if private and not is_private:
+            raise KeyRefusedError(f"{source.origin} is not a signing key; give the sign.key of pybfv signkey")
         if private and source.mode is not None and source.mode & 0o077:
             warnings.warn(
                 f"{source.origin} is a signing key that others may use (mode {source.mode:04o}): run chmod 600 on it",
                 KeyPermissionWarning,
                 stacklevel=3,
             )
-        is_private = b"PRIVATE KEY-----" in text
-        if is_private and not private:
-            raise KeyRefusedError(f"{source.origin} is a signing key, which stays with its holder; give its verify.key")
-        if private and not is_private:
-            raise KeyRefusedError(f"{source.origin} is not a signing key; give the sign.key of pybfv signkey")
         return text, source.origin

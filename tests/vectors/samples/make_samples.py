@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from pybfv.io import (
@@ -34,6 +35,7 @@ from pybfv.io import (
     write_result,
 )
 from pybfv.io.secret_key import SecretKey, write_secret
+from pybfv.io.sign import SigningKey
 
 HERE = Path(__file__).parent
 N, PRIMES = 16, (67043329, 134348801)
@@ -67,9 +69,16 @@ def secret_key() -> SecretKey:
     return SecretKey(study().hash, public_key().key_id, "insecure_n16_q53", N, s)
 
 
-def partial() -> Partial:
+def signing_key() -> SigningKey:
+    """The signer of all signed samples."""
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(SEED))
+
+
+def partial(signers: tuple[str, ...] = (), verified: bool = False) -> Partial:
     """A partial of two contributions."""
     return Partial(
+        signers=signers,
+        verified=verified,
         study=study(),
         key_id=public_key().key_id,
         contribution_ids=("0" * 31 + "1", "f" * 32),
@@ -145,9 +154,24 @@ def contents() -> dict[str, bytes]:
     write_result(stream, result())
     files["result.bfvr"] = stream.getvalue()
 
+    files |= signed_contents()
     facts = {"seed": SEED.hex(), "n": N, "primes": PRIMES, "residues": [expand(SEED, i) for i in range(L)]}
     files["expansion.json"] = json.dumps(facts).encode() + b"\n"
     return files
+
+
+def signed_contents() -> dict[str, bytes]:
+    """The signed samples and the verifying key."""
+    doc, key, signer = study(), public_key(), signing_key()
+    streams = {name: io.BytesIO() for name in ("signed.bfvc", "signed.bfvp", "signed.bfvr")}
+    identity = "0123456789abcdeffedcba9876543210"
+    writer = ContributionWriter(streams["signed.bfvc"], doc, key.key_id, identity, "public", N, PRIMES, 1, signer)
+    writer.block(residues(1, 2, salt=4))
+    writer.close(rows=5, dropped=1)
+    other = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))).signer
+    write_partial(streams["signed.bfvp"], partial((other, signer.signer), verified=True), signer)
+    write_result(streams["signed.bfvr"], result(), signer)
+    return {name: stream.getvalue() for name, stream in streams.items()} | {"verify.key": signer.public_pem()}
 
 
 def expand(seed: bytes, index: int) -> list[int]:
