@@ -82,6 +82,23 @@ def test_the_kinds_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kin
     both(monkeypatch, path, CsvOptions(**options))
 
 
+BOM = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+@pytest.mark.parametrize("start", [b"x,y\n" + BOM, BOM + BOM, b"x,y\n11,22\n" + BOM])
+def test_a_byte_order_mark_inside_is_part_of_a_cell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: bytes, encoding: str
+) -> None:
+    """pyarrow alone would drop one where a block of text begins, and take what follows for a number."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(start + b"1,2\n" + b"3,4\n" * 9)
+    monkeypatch.setattr(csvsource, "CHUNK", start.rfind(BOM) or 1 << 18)
+    found = both(monkeypatch, path, CsvOptions(encoding=encoding, header=b"x" in start))
+    assert found[3][0] == "DataError"
+    assert "is not a number" in found[3][1]
+
+
 CELLS = [
     "",
     "NA",

@@ -157,7 +157,8 @@ class ArrowTable:
             return None
         if not size:
             return _Block(lines, [])
-        if text.startswith((b"\n", b"\r\n")) or b"\n\n" in text or b"\n\r\n" in text:
+        # pyarrow drops a byte order mark wherever a text begins, whatever the encoding; it belongs to a cell here
+        if text.startswith((b"\n", b"\r\n", codecs.BOM_UTF8)) or b"\n\n" in text or b"\n\r\n" in text:
             return None
         if text.count(b"\r", 0, size) != text.count(b"\r\n", 0, size):
             return None

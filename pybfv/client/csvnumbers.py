@@ -49,6 +49,8 @@ class CsvOptions:
                 raise UsageError(
                     f"--{option} {mark!r}: must be one character that is not a letter, digit, sign or quote"
                 )
+        if self.decimal.isspace():
+            raise UsageError(f"--decimal {self.decimal!r}: a blank can't be told from one around a number")
         if len(set(marks.values())) < len(marks):
             shown = ", ".join(f"--{option} {mark!r}" for option, mark in marks.items())
             raise UsageError(f"{shown}: the characters must differ; write the file with another delimiter")
