@@ -15,6 +15,8 @@ import json, os, resource, signal, sys, time
 from pybfv import cli, flow
 import pybfv.client.decrypt, pybfv.client.csvio, pybfv.server.accumulate, pybfv.io.secret_key, pybfv.io.inspect
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
+
 def limit(limits):
     for name, value in limits.items():
         if name == "RLIMIT_AS":  # beside what is mapped already

@@ -173,6 +173,7 @@ LINES = """
 import json, linecache, os, shutil, signal, sys
 from pybfv import flow
 from pybfv.io import atomic
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
 way, named, number = sys.argv[1], sys.argv[2] == "named", int(sys.argv[3])
 if named:
     del os.O_TMPFILE
