@@ -249,8 +249,9 @@ def test_every_option_is_documented_and_exists(command: str) -> None:
         assert ("repeatable" in meaning) == option.multiple, names
         if option.required:
             assert default == "required", names
-        elif not option.is_flag and isinstance(option.default, (str, int)):
-            assert code_spans(default)[:1] == [str(option.default)], names
+        elif not option.is_flag and isinstance(option.default, (str, int, float)):
+            shown = option.default if isinstance(option.default, str) else f"{option.default:g}"
+            assert code_spans(default)[:1] == [shown], names
         else:
             assert default != "required", names
             assert not default.startswith("`"), names

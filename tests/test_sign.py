@@ -199,6 +199,7 @@ def test_what_is_no_key_is_refused(tmp_path):
 
 def weak_names() -> list[str]:
     """The points whose eightfold is the neutral one, found by the curve's arithmetic, and their other encodings."""
+
     # of order 8: d y^4 + 2 y^2 = 1, so y^2 = (-1 +- sqrt(1 + d)) / d
     def root(square: int) -> int | None:
         x = pow(square, (P + 3) // 8, P)
