@@ -250,7 +250,7 @@ def test_every_option_is_documented_and_exists(command: str) -> None:
         if option.required:
             assert default == "required", names
         elif not option.is_flag and isinstance(option.default, (str, int, float)):
-            shown = format(option.default, "g") if isinstance(option.default, float) else str(option.default)
+            shown = option.default if isinstance(option.default, str) else f"{option.default:g}"
             assert code_spans(default)[:1] == [shown], names
         else:
             assert default != "required", names

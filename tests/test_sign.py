@@ -131,7 +131,7 @@ def test_keys_round_trip_and_show_nothing(tmp_path):
         with pytest.raises(KeyRefusedError, match="never pickled or copied"):
             spread(key)
     before = (tmp_path / "me/sign.key").read_bytes()
-    with pytest.raises(OutputError, match="sign.key exists; keys are never overwritten"):
+    with pytest.raises(OutputError, match=r"sign.key exists; keys are never overwritten"):
         write_signing_pair(tmp_path / "me", SigningKey.generate())
     assert (tmp_path / "me/sign.key").read_bytes() == before
 
@@ -155,7 +155,7 @@ def test_a_pair_appears_whole_or_not_at_all(tmp_path, monkeypatch):
         return real(source, name, **options)
 
     monkeypatch.setattr(os, "link", link)
-    with pytest.raises(OutputError, match="sign.key can't be written"):
+    with pytest.raises(OutputError, match=r"sign.key can't be written"):
         write_signing_pair(folder, SigningKey.generate())
     assert named == ["verify.key", "sign.key"]
     assert not folder.exists()
@@ -181,7 +181,8 @@ def test_what_is_no_key_is_refused(tmp_path):
         (tmp_path / name).chmod(0o600)
     for name, why in {
         "link": "symbolic link", "me/verify.key": "not a signing key", "ec.key": "not an Ed25519 key",
-        "locked": "protected by a passphrase", "long": "over 16384 bytes", "torn": "not a signing key", "empty": "not a",
+        "locked": "protected by a passphrase", "long": "over 16384",
+        "torn": "not a signing key", "empty": "not a",
     }.items():  # fmt: skip
         with pytest.raises(KeyRefusedError, match=why):
             read_signing_key(tmp_path / name)
@@ -199,6 +200,7 @@ def test_what_is_no_key_is_refused(tmp_path):
 
 def weak_names() -> list[str]:
     """The points whose eightfold is the neutral one, found by the curve's arithmetic, and their other encodings."""
+
     # of order 8: d y^4 + 2 y^2 = 1, so y^2 = (-1 +- sqrt(1 + d)) / d
     def root(square: int) -> int | None:
         x = pow(square, (P + 3) // 8, P)
@@ -418,11 +420,11 @@ def test_a_study_asks_for_contributors(pybfv: Command, made: Path, monkeypatch: 
         flow.encrypt(study, {"x": [1, 2, 5]}, public, path)
     out = str(pybfv.folder / "out")
     flow.compute_to_partial(files[:1], out)  # a partial may be of fewer
-    with pytest.raises(DataError, match="1 contribution.*, and the study asks for 3"):
+    with pytest.raises(DataError, match=r"1 contribution.*, and the study asks for 3"):
         flow.combine([out], out + "2", key=public)
     work = flow.accumulate.__globals__["_Work"]
     monkeypatch.setitem(flow.accumulate.__globals__, "_Work", lambda *_: pytest.fail("it began to compute"))
-    with pytest.raises(DataError, match="2 contribution.*, and the study asks for 3"):
+    with pytest.raises(DataError, match=r"2 contribution.*, and the study asks for 3"):
         flow.compute(files[:2], out + "2", key=public)
     monkeypatch.setitem(flow.accumulate.__globals__, "_Work", work)
     assert not os.path.exists(out + "2")

@@ -25,8 +25,8 @@ class Cost:
     """Instructions of one command.
 
     ``step``: of one pass of its innermost loop. ``finish``: once a result. What a pass and a result are, ``unit`` says;
-    pybfv.bench.model.instructions counts them. ``read``: for each DMA from MRAM. ``tasklet``: for each at work. ``conflicts``: how many of the instructions, as a share, take their two
-    sources from registers of equal parity.
+    pybfv.bench.model.instructions counts them. ``read``: for each DMA from MRAM. ``tasklet``: for each at work.
+    ``conflicts``: how many of the instructions, as a share, take their two sources from registers of equal parity.
     """
 
     command: int

@@ -34,8 +34,8 @@ def is_weak(signer: str) -> bool:
     """Whether a name is no key that one person alone can hold.
 
     These are the eight points of small order, under which signatures hold that nobody made: on -x^2 + y^2 =
-    1 + d x^2 y^2 their y are 1, -1, 0 and the roots of d y^4 + 2 y^2 = 1. And names with y of 2^255 - 19 or more, as the
-    same point then has another name, too (RFC 8032, 5.1.3).
+    1 + d x^2 y^2 their y are 1, -1, 0 and the roots of d y^4 + 2 y^2 = 1. And names with y of 2^255 - 19 or more, as
+    the same point then has another name, too (RFC 8032, 5.1.3).
     """
     y = int.from_bytes(bytes.fromhex(signer), "little") & (1 << 255) - 1
     return y >= _P or y * (y * y - 1) * (_D * y**4 + 2 * y * y - 1) % _P == 0

@@ -66,7 +66,9 @@ def read_verifying_key(path: PathLike) -> str:
         raise KeyRefusedError(f"{origin} is not an Ed25519 key; give the verify.key of pybfv signkey")
     signer = key.public_bytes_raw().hex()
     if is_weak(signer):
-        raise KeyRefusedError(f"{origin} is no key of one person: anybody can sign under it; get another from its holder")
+        raise KeyRefusedError(
+            f"{origin} is no key of one person: anybody can sign under it; get another from its holder"
+        )
     return signer
 
 

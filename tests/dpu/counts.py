@@ -4,8 +4,8 @@ Instructions of a run: one cycle each from 11 tasklets up, 11 below. The last co
 source registers are both even or both odd; an independent simulator charges a cycle for each, UPMEM's documents
 say nothing. Every run is compared with Python's integers and with the twin in C.
 
-Below them the hot loops beside what they may take, a block and whole compiled kernels (pybfv/bench/dpu_counts.py), which
-may take 15 % more.
+Below them the hot loops beside what they may take, a block and whole compiled kernels (pybfv/bench/dpu_counts.py),
+which may take 15 % more.
 """
 
 from __future__ import annotations
