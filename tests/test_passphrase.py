@@ -456,6 +456,13 @@ def test_keygen_without_a_passphrase_to_be_had_makes_nothing(job: Command, write
     assert sorted(p.name for p in job.folder.iterdir()) == ["d.csv", "empty", "keys", "long", "pass", "study.json"]
 
 
+@pytest.mark.parametrize("command", ["encrypt study.json d.csv --key k -o c", "decrypt r --key k", "passphrase k",
+                                     "passphrase k --new-passphrase-fd 3", "keygen study.json -o kk"])  # fmt: skip
+def test_descriptors_that_no_system_has_are_refused(job: Command, command: str) -> None:
+    found = shell(job, f"{command} --passphrase-fd {2**31}", 2)
+    assert "is not in the range" in found.stderr
+
+
 @pytest.mark.slow
 def test_the_terminal_asks_without_echo(job: Command) -> None:
     shown = on_terminal(job, "keygen study.json -o new --passphrase", "one two\n", "one two\n")

@@ -16,10 +16,13 @@ from pybfv.errors import KeyRefusedError, MissingInputError, UsageError
 LINE = 1026
 """Bytes read of one line at most: the longest passphrase (pybfv.io.protect) and a line end."""
 
+MAX_FD = 2**31 - 1
+"""The largest file descriptor that there can be."""
+
 Ask = Callable[[str], bytearray]
 
 passphrase_fd_option = click.option(
-    "--passphrase-fd", "fd", type=click.IntRange(0), metavar="N",
+    "--passphrase-fd", "fd", type=click.IntRange(0, MAX_FD), metavar="N",
     help="Read a protected key's passphrase, one line, from this file descriptor; else it is asked for.",
 )  # fmt: skip
 
@@ -118,7 +121,7 @@ def _wipe(buffer: bytearray) -> None:
 @click.option("--remove", is_flag=True, help="Store the key without a passphrase.")
 @passphrase_fd_option
 @click.option(
-    "--new-passphrase-fd", "new_fd", type=click.IntRange(0), metavar="N",
+    "--new-passphrase-fd", "new_fd", type=click.IntRange(0, MAX_FD), metavar="N",
     help="Read the new passphrase, one line, from this file descriptor; else it is asked for, twice.",
 )  # fmt: skip
 def passphrase_command(key_path: str, remove: bool, fd: int | None, new_fd: int | None) -> None:

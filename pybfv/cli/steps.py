@@ -22,7 +22,7 @@ from pybfv.cli.options import (
     sign_option,
     trust_option,
 )
-from pybfv.cli.passphrase import asked, passphrase_fd_option
+from pybfv.cli.passphrase import MAX_FD, asked, passphrase_fd_option
 from pybfv.cli.tools import (
     check_free,
     csv_of,
@@ -97,7 +97,7 @@ def plan_command(
 @click.option("-o", "--output", required=True, metavar="KEYDIR", help="Folder for secret.key and public.key.")
 @click.option("--passphrase", is_flag=True, help="Protect secret.key by a passphrase, asked for twice.")
 @click.option(
-    "--passphrase-fd", "fd", type=click.IntRange(0), metavar="N",
+    "--passphrase-fd", "fd", type=click.IntRange(0, MAX_FD), metavar="N",
     help="Protect secret.key by the passphrase on one line of this file descriptor.",
 )  # fmt: skip
 def keygen_command(study: str, output: str, passphrase: bool, fd: int | None) -> None:
