@@ -138,7 +138,8 @@ def test_options_are_checked() -> None:
     for options in [
         {"delimiter": ""}, {"delimiter": ",,"}, {"delimiter": '"'}, {"delimiter": "\n"}, {"delimiter": "a"},
         {"delimiter": "5"}, {"decimal": ","}, {"decimal": "e"}, {"decimal": "-"}, {"thousands": ","},
-        {"decimal": " "}, {"decimal": "\t"}, {"thousands": "."}, {"thousands": ""}, {"encoding": "utf-9"}, {"encoding": "rot13"},
+        {"decimal": " "}, {"decimal": "\t"}, {"thousands": "."}, {"thousands": ""},
+        {"encoding": "utf-9"}, {"encoding": "rot13"},
         {"encoding": "a\0b"}, {"encoding": ""}, {"encoding": "undefined"},
     ]:  # fmt: skip
         with pytest.raises(UsageError, match=r"^--(delimiter|decimal|thousands|encoding) "):
