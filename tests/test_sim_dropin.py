@@ -179,6 +179,71 @@ def test_separate_compilation_takes_the_tasklets_of_the_link(built: Built, tmp_p
     assert run(built.mistakes_host, tmp_path / "program", "0", cwd=tmp_path).stdout.strip() == "success 1"
 
 
+PROFILED = """#include <defs.h>
+#include <profiling.h>
+__host uint32_t mistake, size;
+__host uint64_t result;
+PROFILING_INIT(section);
+int main(void) {
+    volatile uint32_t x = 0;
+    if (mistake == 2) profiling_stop(&section);
+    for (uint32_t i = 0; i < 3; i++) {
+        profiling_start(&section);
+        if (mistake == 1) profiling_start(&section);
+        while (x < 100000 * (i + 1)) x++;
+        profiling_stop(&section);
+    }
+    if (me() == 1) result = section.count[1] != 0 && section.start[1] == UINT32_MAX && section.count[20] == 0;
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("cc", COMPILERS)
+def test_profiled_sections(built: Built, tmp_path: Path, cc: str) -> None:
+    source = tmp_path / "profiled.c"
+    source.write_text(PROFILED)
+    program = compile_dpu(tmp_path, source, "-DNR_TASKLETS=2", "-DDPU_PROFILING", cc=cc)
+    assert run(built.mistakes_host, program, "0", cwd=tmp_path).stdout.strip() == "success 1"
+    for mistake, says in ((1, "profiling_start within the section"), (2, "profiling_stop outside of the section")):
+        got = run(built.mistakes_host, program, str(mistake), cwd=tmp_path)
+        assert got.stdout.startswith("dpu is in fault")
+        assert f"{says} (fault {5 + mistake})" in got.stderr
+    plain = compile_dpu(tmp_path, source, "-DNR_TASKLETS=2", cc=cc)  # the calls are nothing
+    assert run(built.mistakes_host, plain, "1", cwd=tmp_path).stdout.strip() == "success 0"
+
+
+PROBED = """#include <dpu_probe.h>
+#include <stdio.h>
+int main(void) {
+    struct dpu_probe_t probe;
+    double all, mean, energy;
+    DPU_ASSERT(dpu_probe_init("energy_probe", &probe));
+    int wrong = dpu_probe_stop(&probe) == DPU_OK;
+    for (int i = 0; i < 2; i++) {
+        volatile int x = 0;
+        DPU_ASSERT(dpu_probe_start(&probe));
+        wrong += dpu_probe_start(&probe) == DPU_OK;
+        while (x < 1000000) x++;
+        DPU_ASSERT(dpu_probe_stop(&probe));
+    }
+    DPU_ASSERT(dpu_probe_get(&probe, DPU_TIME, DPU_ACCUMULATE, &all));
+    DPU_ASSERT(dpu_probe_get(&probe, DPU_TIME, DPU_AVERAGE, &mean));
+    DPU_ASSERT(dpu_probe_get(&probe, DPU_ENERGY, DPU_AVERAGE, &energy));
+    DPU_ASSERT(dpu_probe_deinit(&probe));
+    printf("%d %d %d %d\\n", wrong, all > 0, all == 2 * mean, energy != energy);
+    return 0;
+}
+"""
+
+
+def test_probes(tmp_path: Path) -> None:
+    source = tmp_path / "probe.c"
+    source.write_text(PROBED)
+    run("sh", "-c", f"cc {HOST_FLAGS} {source} `dpu-pkg-config --cflags --libs dpu` -o probe", cwd=tmp_path)
+    assert run(tmp_path / "probe", cwd=tmp_path).stdout.strip() == "0 1 1 1"
+
+
 def test_unmodified_makefile_and_environment_script(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text(
         "NR_TASKLETS ?= 16\nall: host device\n"
