@@ -1,5 +1,6 @@
-/* Time that sections of code take, for each tasklet: between profiling_start and profiling_stop, added up in `count`.
- * Natively in nanoseconds, as perfcounter.h counts. Without DPU_PROFILING both calls are nothing, as in the SDK. */
+/* Time that sections of code take, for each tasklet: between profiling_start and profiling_stop, added up in
+ * `count`. Natively in nanoseconds, as perfcounter.h counts. Without DPU_PROFILING both calls are nothing, as
+ * in the SDK. */
 #ifndef DPUSIM_PROFILING_H
 #define DPUSIM_PROFILING_H
 

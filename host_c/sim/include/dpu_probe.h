@@ -1,5 +1,5 @@
-/* Probes around parts of a host program: the time that they took, on this machine. The SDK's also measure the energy of
- * DIMMs, of which a simulator has none: that is not a number. */
+/* Probes around parts of a host program: the time that they took, on this machine. The SDK's also measure the
+ * energy of DIMMs, of which a simulator has none: that is not a number. */
 #ifndef DPU_PROBE_H
 #define DPU_PROBE_H
 
@@ -45,12 +45,14 @@ static inline dpu_error_t dpu_probe_stop(struct dpu_probe_t *probe) {
     if (timespec_get(&now, TIME_UTC) != TIME_UTC)
         return DPU_ERR_SYSTEM;
     probe->running = false;
-    probe->seconds += (double)(now.tv_sec - probe->begun.tv_sec) + 1e-9 * (double)(now.tv_nsec - probe->begun.tv_nsec);
+    probe->seconds +=
+        (double)(now.tv_sec - probe->begun.tv_sec) + 1e-9 * (double)(now.tv_nsec - probe->begun.tv_nsec);
     probe->sections++;
     return DPU_OK;
 }
 
-/* Of all sections that have ended, seconds for DPU_TIME: their sum, or their mean, not a number without one. */
+/* Of all sections that have ended, seconds for DPU_TIME: their sum, or their mean, not a number without one.
+ */
 static inline dpu_error_t dpu_probe_get(struct dpu_probe_t *probe, dpu_probe_unit_t unit,
                                         dpu_probe_operation_t operation, double *value) {
     const double none = __builtin_nan("");
