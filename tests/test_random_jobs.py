@@ -13,7 +13,7 @@ import pytest
 
 from pybfv import flow
 from pybfv.bench.oracle import Statistic, differences, expect, fit, nearest, nearest_root
-from pybfv.bench.random_jobs import SEED, Wrong, make_job, run_jobs
+from pybfv.bench.random_jobs import SEED, Wrong, make_job, rounds, run_jobs
 from pybfv.client import decrypt
 from pybfv.study import PRODUCTS, Study
 
@@ -134,3 +134,9 @@ def test_nearest() -> None:
         assert differences(other, wanted) == [field]
         assert differences({**found, field: "7/3"}, wanted) == [field]
     assert differences({**found, "more": 1}, wanted) == ["more"]
+
+
+@pytest.mark.parametrize(("first", "last", "size"), [(0, 1, 8), (0, 800, 8), (50, 2511, 8), (7, 1000, 1), (5, 5, 4)])
+def test_a_run_leaves_no_job_out(first: int, last: int, size: int) -> None:
+    chunks = [chunk for found in rounds(first, last, size) for chunk in found]
+    assert [job for start, count in chunks for job in range(start, start + count)] == list(range(first, last))

@@ -284,9 +284,11 @@ def run_jobs(seed: int, first: int, count: int) -> Counter[str]:
     return counts
 
 
-def _chunks(first: int, last: int) -> Iterator[tuple[int, int]]:
-    for start in range(first, last, CHUNK):
-        yield start, min(CHUNK, last - start)
+def rounds(first: int, last: int, size: int) -> Iterator[list[tuple[int, int]]]:
+    """Jobs first..last - 1 as (first, count) of chunks, ``size`` chunks to a round; each job is in one."""
+    chunks = [(start, min(CHUNK, last - start)) for start in range(first, last, CHUNK)]
+    for start in range(0, len(chunks), size):
+        yield chunks[start : start + size]
 
 
 def main() -> int:
@@ -302,20 +304,20 @@ def main() -> int:
     asked = parser.parse_args()
     last = asked.first + asked.count
     print(f"random jobs: seed {asked.seed}, jobs {asked.first} to {last - 1}", file=sys.stderr)
-    start, counts, done, chunks = time.monotonic(), Counter[str](), asked.first, _chunks(asked.first, last)
+    start, counts, done = time.monotonic(), Counter[str](), asked.first
     with ProcessPoolExecutor(asked.workers) as pool:
-        while done < last and (asked.minutes is None or time.monotonic() - start < 60 * asked.minutes):
-            # in rounds, so that all jobs before ``done`` are done
-            round_ = [
-                pool.submit(run_jobs, asked.seed, *c) for c, _ in zip(chunks, range(4 * asked.workers), strict=False)
-            ]
+        # in rounds, so that all jobs before ``done`` are done
+        for chunks in rounds(asked.first, last, 4 * asked.workers):
+            if asked.minutes is not None and time.monotonic() - start >= 60 * asked.minutes:
+                break
+            round_ = [pool.submit(run_jobs, asked.seed, *chunk) for chunk in chunks]
             try:
                 for future in as_completed(round_):
                     counts += future.result()
             except Wrong as e:
                 print(f"random jobs: WRONG: {e}", file=sys.stderr)
                 return 1
-            done = min(last, done + CHUNK * len(round_))
+            done += sum(count for _, count in chunks)
             print(
                 f"random jobs: {done - asked.first} done, {counts['exact']} exact; next --first {done}", file=sys.stderr
             )
