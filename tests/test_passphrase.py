@@ -399,6 +399,7 @@ def on_terminal(pybfv: Command, line: str, *answers: str, code: int = 0) -> str:
     master, slave = pty.openpty()
 
     def take_terminal() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
@@ -408,7 +409,10 @@ def on_terminal(pybfv: Command, line: str, *answers: str, code: int = 0) -> str:
     )  # fmt: skip
     shown, asked, left = "", 0, list(answers)
     echo = termios.tcgetattr(slave)[3] & termios.ECHO
+    late = time.monotonic() + 60
     while process.poll() is None or select.select([master], [], [], 0.05)[0]:
+        if time.monotonic() > late:
+            process.kill()
         if select.select([master], [], [], 0.05)[0]:
             shown += os.read(master, 4096).decode()
         if shown.count(": ", asked) and shown.endswith(": ") and left:
